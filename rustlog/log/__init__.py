@@ -1,0 +1,1 @@
+"""The domain: batches, records, producers.  Plain Python, no I/O, no clock."""

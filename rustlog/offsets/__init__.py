@@ -1,0 +1,1 @@
+"""Offset stores: plugins behind L{rustlog.interfaces.IOffsetStore}."""

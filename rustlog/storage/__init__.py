@@ -1,0 +1,1 @@
+"""Log stores: plugins behind L{rustlog.interfaces.ILogStore}."""

@@ -1,0 +1,1 @@
+"""The C{segments} store: a durable log in files."""

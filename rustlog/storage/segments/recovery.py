@@ -1,0 +1,279 @@
+"""
+Opening a partition after whatever happened: what is there, and where to go on.
+
+Everything before the checkpoint was synced and is trusted; it is verified when it
+is first read.  Everything behind it is checked now, batch by batch.  The log ends before the first
+batch that is not right: a torn one is what a crash leaves and is cut off.  If more than
+that has to go, it was damage; then the bytes are put aside, for people to look at.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from attrs import frozen
+from twisted.logger import Logger
+
+from rustlog.interfaces import IFile, IFiles
+from rustlog.log.batch import HEADER_SIZE, MAGIC, RecordBatch, batch_size
+from rustlog.log.epochs import LeaderEpochs
+from rustlog.log.producers import ProducerTable
+from rustlog.model import TopicPartition
+from rustlog.storage.handles import Handles
+from rustlog.storage.segments.checkpoint import Checkpoint
+from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_path
+from rustlog.storage.segments.partition import Recovered
+from rustlog.storage.segments.segment import Segment, check_batch
+
+_CHUNK_BYTES = 1024 * 1024
+_EXAMINED_BYTES_MAX = 64 * 1024 * 1024
+"""How far behind a bad batch others are looked for."""
+
+_MAGIC_AT = 16
+_log = Logger()
+
+
+@frozen
+class Surroundings:
+    """What recovery needs beside the partition itself; C{damaged} is where cut off bytes go."""
+
+    files: IFiles
+    handles: Handles
+    damaged: PurePath
+    now_ms: int
+    index_interval: int
+
+
+def recover(
+    around: Surroundings, name: TopicPartition, directory: PurePath, checkpoint: Checkpoint | None
+) -> Recovered:
+    """Find the state of a partition; what was cut off is not synced yet.  Blocks."""
+    bases = base_offsets(around.files.names(directory))
+    return _Recovery(around, name, directory, checkpoint).run(bases)
+
+
+class _Recovery:
+    """The recovery of one partition."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        name: TopicPartition,
+        directory: PurePath,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._around = around
+        self._name = name
+        self._directory = directory
+        self._checkpoint = checkpoint
+        self._producers = ProducerTable.restore(checkpoint.producers if checkpoint is not None else ())
+        self._epochs = LeaderEpochs.restore(checkpoint.epochs if checkpoint is not None else ())
+        self._checked_bytes = 0
+        self._lost = False
+
+    def run(self, bases: list[int]) -> Recovered:
+        trusted = self._trusted_checkpoint(bases)
+        first = self._first_to_check(bases)
+        if trusted is None:
+            # What is checked now tells the same again, as far as it is still there.
+            self._producers.truncate_from(first)
+            self._epochs.truncate_from(first)
+        segments = [self._sealed(base) for base in bases if base < first]
+        end = self._check_all(segments, [base for base in bases if base >= first], trusted)
+        checkpoint = self._checkpoint
+        if checkpoint is not None and end < checkpoint.next_offset:
+            self._lost = True
+            self._report("offsets {end} to {last} are lost", end=end, last=checkpoint.next_offset - 1)
+        start = max(
+            segments[0].base_offset if segments else end,
+            checkpoint.log_start_offset if checkpoint is not None else 0,
+        )
+        return Recovered(
+            segments,
+            self._producers,
+            self._epochs,
+            log_start_offset=start,
+            log_end_offset=max(start, end),
+            checkpoint=None if self._lost else checkpoint,
+            lost=self._lost,
+            checked=[each for each in segments if each.base_offset >= first],
+            checked_bytes=self._checked_bytes,
+        )
+
+    # -- where to begin --
+
+    def _trusted_checkpoint(self, bases: list[int]) -> Checkpoint | None:
+        """The checkpoint, if its position is still there to go on from."""
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return None
+        if checkpoint.segment in bases and self._size(checkpoint.segment) >= checkpoint.position:
+            return checkpoint
+        if checkpoint.position and not (bases and bases[0] > checkpoint.segment):
+            # Neither was it empty, nor has retention removed it since.
+            self._lost = True
+            self._report("segment {segment} is not what it was", segment=checkpoint.segment)
+        return None
+
+    def _first_to_check(self, bases: list[int]) -> int:
+        """The segment in which checking begins; where there is none, the offset to begin with."""
+        if self._checkpoint is None:
+            return bases[0] if bases else 0
+        if not bases:
+            # Offsets that were given once are not given again.
+            return self._checkpoint.next_offset
+        before = [base for base in bases if base <= self._checkpoint.segment]
+        return before[-1] if before else bases[0]
+
+    # -- checking --
+
+    def _check_all(self, segments: list[Segment], bases: list[int], trusted: Checkpoint | None) -> int:
+        """Check segments and add them to the trusted ones; the offset at which the log ends."""
+        end = trusted.next_offset if trusted is not None else self._first_to_check(bases)
+        for number, base in enumerate(bases):
+            if number and base != end:
+                self._put_aside_segments(bases[number:])
+                break
+            if number:
+                segments[-1].seal()
+            segments.append(self._begin(base, None if number else trusted))
+            end = self._check(segments[-1], self._size(base), end)
+        return end
+
+    def _begin(self, base: int, trusted: Checkpoint | None) -> Segment:
+        """A segment as it was at the checkpoint, or with nothing in it yet."""
+        handles, directory = self._around.handles, self._directory
+        if trusted is None:
+            created_ms = self._around.now_ms
+            return Segment(handles, directory, base, created_ms=created_ms, index_entries=0, time_entries=0)
+        segment = Segment(
+            handles, directory, base,
+            size=trusted.position, created_ms=trusted.created_ms,
+            index_entries=trusted.index_entries, time_entries=trusted.time_entries,
+        )  # fmt: skip
+        if trusted.max_timestamp is not None:
+            segment.max_timestamp_entry = (trusted.max_timestamp, trusted.max_timestamp_offset)
+        return segment
+
+    def _check(self, segment: Segment, size: int, expected: int) -> int:
+        """Take in the right batches behind what C{segment} has; the offset that follows them."""
+        around = self._around
+        chunk, chunk_start = memoryview(b""), segment.size
+        while segment.size < size:
+            at = segment.size - chunk_start
+            _, batch = check_batch(chunk[at:], expected)
+            if batch is None:
+                wanted = _bytes_to_judge(chunk[at:], size - segment.size)
+                if wanted <= len(chunk) - at:
+                    break
+                chunk = memoryview(segment.log.file.read(segment.size, wanted))
+                chunk_start = segment.size
+                continue
+            segment.verified.add(segment.size, segment.size + batch.size)
+            segment.note(expected, batch.size, batch.max_timestamp, around.index_interval)
+            self._producers.record(batch, expected, around.now_ms)
+            if batch.leader_epoch >= 0:
+                self._epochs.begin(batch.leader_epoch, expected)
+            self._checked_bytes += batch.size
+            expected = batch.next_offset
+        if segment.size < size:
+            self._cut(segment, size, expected)
+        return expected
+
+    # -- cutting --
+
+    def _cut(self, segment: Segment, size: int, end: int) -> None:
+        """Remove what stands behind the last right batch."""
+        examined = min(size - segment.size, _EXAMINED_BYTES_MAX)
+        rest = segment.log.file.read(segment.size, examined)
+        if _another_follows(rest, end):
+            self._lost = True
+            self._report("the log is damaged at offset {offset}, and ends there now", offset=end)
+            self._put_aside(segment.log.file, segment.base_offset, segment.size, size)
+        else:
+            _log.info(
+                "{partition}: cut off {size} bytes of a batch that was never completed, at offset {offset}",
+                partition=str(self._name), size=size - segment.size, offset=end,
+            )  # fmt: skip
+        segment.log.file.truncate(segment.size)
+        self._checked_bytes += size - segment.size
+
+    def _put_aside(self, file: IFile, base: int, start: int, end: int) -> None:
+        """Copy a part of a segment to the place for damaged bytes."""
+        files, target = self._around.files, self._aside(base, start)
+        files.make_directory(target.parent)
+        copy = files.open(target, create=True)
+        try:
+            copy.truncate(0)
+            while start < end:
+                piece = file.read(start, min(_CHUNK_BYTES, end - start))
+                copy.append([piece])
+                start += len(piece)
+            copy.sync()
+        finally:
+            copy.close()
+        files.sync_directory(target.parent)
+        self._report("what was cut off is in {path}", path=str(target))
+
+    def _put_aside_segments(self, bases: list[int]) -> None:
+        """Remove segments that do not continue the log; a crash leaves empty ones."""
+        files = self._around.files
+        for base in bases:
+            path = segment_path(self._directory, base, LOG_SUFFIX)
+            if self._size(base):
+                self._lost = True
+                self._report("segment {segment} does not continue the log", segment=base)
+                target = self._aside(base, 0)
+                files.make_directory(target.parent)
+                files.rename(path, target)
+                files.sync_directory(target.parent)
+                self._report("the segment is in {path} now", path=str(target))
+            else:
+                files.unlink(path)
+
+    def _aside(self, base: int, position: int) -> PurePath:
+        return self._around.damaged / f"{self._name}-{base}-at-{position}-{self._around.now_ms}{LOG_SUFFIX}"
+
+    # -- helpers --
+
+    def _sealed(self, base: int) -> Segment:
+        return Segment(self._around.handles, self._directory, base, size=self._size(base))
+
+    def _size(self, base: int) -> int:
+        size: int = self._around.files.size(segment_path(self._directory, base, LOG_SUFFIX))
+        return size
+
+    def _report(self, message: str, **facts: object) -> None:
+        _log.error("{partition}: " + message, partition=str(self._name), **facts)
+
+
+def _bytes_to_judge(content: memoryview, available: int) -> int:
+    """How many bytes must be there to say whether a batch is right."""
+    if len(content) < HEADER_SIZE:
+        return min(_CHUNK_BYTES, available)
+    size = batch_size(content)
+    if size <= len(content) or size > available:
+        return 0
+    return min(max(size, _CHUNK_BYTES), available)
+
+
+def _another_follows(content: bytes, expected: int) -> bool:
+    """
+    Whether a whole batch stands somewhere behind the bad one at the beginning.
+
+    What a batch contains may look like one.  Then a torn one is taken for
+    damage, and its bytes are put aside without need.
+    """
+    view = memoryview(content)
+    found = content.find(MAGIC, _MAGIC_AT + 1)
+    while found >= 0:
+        start = found - _MAGIC_AT
+        if start + HEADER_SIZE > len(content):
+            return False
+        size = batch_size(content, start)
+        if HEADER_SIZE <= size <= len(content) - start:
+            batch = RecordBatch(view[start : start + size])
+            if expected < batch.base_offset and batch.has_valid_crc():
+                return True
+        found = content.find(MAGIC, found + 1)
+    return False
