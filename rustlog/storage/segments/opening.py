@@ -81,7 +81,7 @@ def _load(
     state = directory.read_state()
     topics = topic_files.read(directory)
     recovered = {
-        topic.name: list(_recover_topic(settings, environment, handles, topic_files, topic))
+        topic.name: list(_recover_topic(settings, environment, handles, topic_files, topic, state))
         for topic in topics
     }
     everything = [each for partitions in recovered.values() for each in partitions]
@@ -96,8 +96,9 @@ def _load(
             count=len(everything),
             epoch=state.leader_epoch,
         )
+    files.make_directory(settings.data_dir / LOGS)
     state = attrs.evolve(state, clean=False, sync=str(settings.sync))
-    directory.write_state(state)
+    directory.write_state(state)  # Durable, and with it the other names in the directory.
     return Opened(directory, state, handles, topics, recovered)
 
 
@@ -107,12 +108,14 @@ def _recover_topic(
     handles: Handles,
     topic_files: TopicFiles,
     topic: TopicInfo,
+    state: StoreState,
 ) -> Iterator[Recovered]:
     around = Surroundings(
         files=environment.files,
         handles=handles,
         damaged=settings.data_dir / DAMAGED,
         now_ms=environment.wall.now_ms(),
+        leader_epoch=state.leader_epoch,
         index_interval=with_overrides(settings.topic_defaults, topic.config).index_interval_bytes,
     )
     for index in range(topic.partitions):

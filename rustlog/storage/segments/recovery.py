@@ -41,6 +41,7 @@ class Surroundings:
     handles: Handles
     damaged: PurePath
     now_ms: int
+    leader_epoch: int
     index_interval: int
 
 
@@ -162,6 +163,8 @@ class _Recovery:
         while segment.size < size:
             at = segment.size - chunk_start
             _, batch = check_batch(chunk[at:], expected)
+            if batch is not None and not self._is_plausible(batch.leader_epoch):
+                break
             if batch is None:
                 wanted = _bytes_to_judge(chunk[at:], size - segment.size)
                 if wanted <= len(chunk) - at:
@@ -172,13 +175,16 @@ class _Recovery:
             segment.verified.add(segment.size, segment.size + batch.size)
             segment.note(expected, batch.size, batch.max_timestamp, around.index_interval)
             self._producers.record(batch, expected, around.now_ms)
-            if batch.leader_epoch >= 0:
-                self._epochs.begin(batch.leader_epoch, expected)
+            self._epochs.begin(batch.leader_epoch, expected)
             self._checked_bytes += batch.size
             expected = batch.next_offset
         if segment.size < size:
             self._cut(segment, size, expected)
         return expected
+
+    def _is_plausible(self, leader_epoch: int) -> bool:
+        """Epochs lie outside the checksum: that they only grow is what guards them."""
+        return max(0, self._epochs.current) <= leader_epoch <= self._around.leader_epoch
 
     # -- cutting --
 

@@ -335,8 +335,7 @@ class SegmentStore:
 
     @inlineCallbacks
     def _maintain(self) -> Generator[Deferred[Any], Any, bool]:
-        workers = self._environment.workers
-        trash_left = yield workers.run(self._topic_files.empty_trash, FILES_PER_STEP)
+        trash_left = yield self._empty_trash()
         if not self._to_maintain:
             self._to_maintain = [each for group in self._partitions.values() for each in group]
         step = self._to_maintain[-PARTITIONS_PER_STEP:]
@@ -346,6 +345,14 @@ class SegmentStore:
                 return False
             yield self._retain(partition)
         return bool(self._to_maintain or trash_left)
+
+    @inlineCallbacks
+    def _empty_trash(self) -> Generator[Deferred[Any], Any, bool]:
+        try:
+            return (yield self._environment.workers.run(self._topic_files.empty_trash, FILES_PER_STEP))
+        except OSError as error:
+            self._log.error("removing deleted topics failed: {error}", error=error)
+            return False
 
     @inlineCallbacks
     def _retain(self, partition: SegmentedPartition) -> Generator[Deferred[Any], Any, None]:
