@@ -171,9 +171,8 @@ class TopicFiles:
 
     def _move(self, old: PurePath, new: PurePath) -> None:
         files = self._files
-        if not files.exists(new.parent):
-            files.make_directory(new.parent)
-            files.sync_directory(new.parent.parent)
+        files.make_directory(new.parent)
+        files.sync_directory(new.parent.parent)
         files.rename(old, new)
         # First the new name: in between, two are better than none.
         files.sync_directory(new.parent)

@@ -62,6 +62,11 @@ class SparseIndex:
                 raise IndexDamaged(f"{self.handle.path.name} is missing") from None
         return self._flushed
 
+    @property
+    def flushed_bytes(self) -> int:
+        """How long the file is at least."""
+        return self.flushed * self._entry.size
+
     def add(self, key: int, value: int) -> None:
         """Add an entry; neither key nor value may be less than that of the last one."""
         self._pending.append((key, value))
@@ -89,7 +94,7 @@ class SparseIndex:
         if not self._pending and self._flushed is not None and self._flushed > 0:
             return
         file = self.handle.create()
-        end = self.flushed * self._entry.size
+        end = self.flushed_bytes
         if file.size > end:
             # Entries that a crash left behind a checkpoint.
             file.truncate(end)

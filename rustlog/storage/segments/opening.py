@@ -22,7 +22,7 @@ from rustlog.storage.handles import Handle, Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
 from rustlog.storage.segments.partition import Recovered
 from rustlog.storage.segments.recovery import Surroundings, recover
-from rustlog.storage.topicfiles import DAMAGED, TopicFiles
+from rustlog.storage.topicfiles import CHECKPOINTS, DAMAGED, TOPICS, TRASH, TopicFiles
 
 FORMAT_NAME = "segments"
 FORMAT_VERSION = 1
@@ -96,7 +96,8 @@ def _load(
             count=len(everything),
             epoch=state.leader_epoch,
         )
-    files.make_directory(settings.data_dir / LOGS)
+    for name in (LOGS, TOPICS, CHECKPOINTS, TRASH):
+        files.make_directory(settings.data_dir / name)
     state = attrs.evolve(state, clean=False, sync=str(settings.sync))
     directory.write_state(state)  # Durable, and with it the other names in the directory.
     return Opened(directory, state, handles, topics, recovered)

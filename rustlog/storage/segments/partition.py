@@ -322,6 +322,7 @@ class SegmentedPartition:
         if self.unavailable is not None or not self.segments:
             return None
         active = self.segments[-1]
+        self._dirty_directories[self.directory] = None  # The indexes may be new.
         try:
             active.flush_indexes()
             for handle in (active.log, active.offsets.handle, active.times.handle):

@@ -21,7 +21,13 @@ from rustlog.log.producers import ProducerTable
 from rustlog.model import TopicPartition
 from rustlog.storage.handles import Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
-from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_path
+from rustlog.storage.segments.files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    base_offsets,
+    segment_path,
+)
 from rustlog.storage.segments.partition import Recovered
 from rustlog.storage.segments.segment import Segment, check_batch
 
@@ -49,8 +55,22 @@ def recover(
     around: Surroundings, name: TopicPartition, directory: PurePath, checkpoint: Checkpoint | None
 ) -> Recovered:
     """Find the state of a partition; what was cut off is not synced yet.  Blocks."""
-    bases = base_offsets(around.files.names(directory))
+    names = around.files.names(directory)
+    start = checkpoint.log_start_offset if checkpoint is not None else 0
+    bases = base_offsets(names)
+    while len(bases) > 1 and bases[1] <= start:
+        del bases[0]
+    _remove_leftovers(around.files, directory, names, bases)
     return _Recovery(around, name, directory, checkpoint).run(bases)
+
+
+def _remove_leftovers(files: IFiles, directory: PurePath, names: list[str], bases: list[int]) -> None:
+    """Finish what a retention has begun: a crash may leave any of its files."""
+    suffixes = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    kept = {segment_path(directory, base, suffix).name for base in bases for suffix in suffixes}
+    for name in names:
+        if name.endswith(suffixes) and name not in kept:
+            files.unlink(directory / name)
 
 
 class _Recovery:
@@ -154,6 +174,10 @@ class _Recovery:
         )  # fmt: skip
         if trusted.max_timestamp is not None:
             segment.max_timestamp_entry = (trusted.max_timestamp, trusted.max_timestamp_offset)
+        for index in (segment.offsets, segment.times):
+            if self._size_of(index.handle.path) < index.flushed_bytes:
+                segment.rebuild_indexes(f"{index.handle.path.name} is shorter than it was")
+                break
         return segment
 
     def _check(self, segment: Segment, size: int, expected: int) -> int:
@@ -219,6 +243,7 @@ class _Recovery:
         finally:
             copy.close()
         files.sync_directory(target.parent)
+        files.sync_directory(target.parent.parent)
         self._report("what was cut off is in {path}", path=str(target))
 
     def _put_aside_segments(self, bases: list[int]) -> None:
@@ -246,8 +271,11 @@ class _Recovery:
         return Segment(self._around.handles, self._directory, base, size=self._size(base))
 
     def _size(self, base: int) -> int:
-        size: int = self._around.files.size(segment_path(self._directory, base, LOG_SUFFIX))
-        return size
+        return self._size_of(segment_path(self._directory, base, LOG_SUFFIX))
+
+    def _size_of(self, path: PurePath) -> int:
+        files = self._around.files
+        return files.size(path) if files.exists(path) else 0
 
     def _report(self, message: str, **facts: object) -> None:
         _log.error("{partition}: " + message, partition=str(self._name), **facts)

@@ -17,7 +17,6 @@ from rustlog.model import Appended, Isolation, Record, SyncPolicy
 from rustlog.results import deferred
 from rustlog.settings import TopicConfig
 from rustlog.storage.segments.store import SegmentsSettings, SegmentStore, open_store
-from rustlog.testing.disk import SimulatedCrash
 from rustlog.testing.environment import SimulatedEnvironment
 
 DATA_DIR = PurePath("/data")
@@ -148,12 +147,3 @@ def missing(lives: Lives) -> list[str]:
             if offset >= start and stored.get(offset) != value
         ]
     return problems
-
-
-def until_crash(lives: Lives, work: Any) -> bool:
-    """Do some work; whether the power failed meanwhile."""
-    try:
-        work()
-    except SimulatedCrash:
-        return True
-    return lives.environment.files.crashed

@@ -4,6 +4,7 @@ What was acknowledged survives: loss of power at any moment, and any call to the
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from random import Random
 
@@ -12,8 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.errors import DamagedLog, PartitionFenced, RustlogError, StartupError, StorageFull
 from rustlog.model import Appended
+from rustlog.testing.disk import SimulatedCrash
 from rustlog.testing.environment import memory_environment, simulated_environment
-from tests.unit.storage.segments.lives import DATA_DIR, PARTITIONS, TOPIC, Lives, missing, until_crash
+from tests.unit.storage.segments.lives import DATA_DIR, PARTITIONS, TOPIC, Lives, missing
 
 SEEDS = 150
 LIVES = 4
@@ -34,12 +36,10 @@ class PowerLossTests(SynchronousTestCase):
             if chance.random() < 0.7:
                 lives.environment.files.crash_at_call(chance.randint(1, 200))
 
-            def live() -> None:
+            with contextlib.suppress(SimulatedCrash):
                 lives.open()
                 self.assertEqual(missing(lives), [], f"seed {seed}, life {life}")
                 self.work(lives, chance)
-
-            until_crash(lives, live)
             lives.die()
         lives.open()
         self.assertEqual(missing(lives), [], f"seed {seed}, in the end")
