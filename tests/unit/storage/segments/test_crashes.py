@@ -15,9 +15,9 @@ from rustlog.errors import DamagedLog, PartitionFenced, RustlogError, StartupErr
 from rustlog.model import Appended
 from rustlog.testing.disk import SimulatedCrash
 from rustlog.testing.environment import memory_environment, simulated_environment
+from tests.seeds import seeds
 from tests.unit.storage.segments.lives import DATA_DIR, PARTITIONS, TOPIC, Lives, missing
 
-SEEDS = 150
 LIVES = 4
 
 
@@ -26,7 +26,7 @@ class PowerLossTests(SynchronousTestCase):
 
     def test_acknowledged_records_survive(self) -> None:
         """Under --sync=always every acknowledged record is at its offset after any number of crashes."""
-        for seed in range(SEEDS):
+        for seed in seeds(150):
             self.live_and_die(seed)
 
     def live_and_die(self, seed: int) -> None:
@@ -60,7 +60,7 @@ class PowerLossTests(SynchronousTestCase):
 
     def test_what_was_read_once_reads_the_same(self) -> None:
         """Nobody sees a record under --sync=always that a crash could take back."""
-        for seed in range(SEEDS // 3):
+        for seed in seeds(50):
             chance = Random(seed)
             lives = Lives(simulated_environment(seed))
             lives.open()
@@ -74,7 +74,7 @@ class PowerLossTests(SynchronousTestCase):
 
     def test_without_sync_a_prefix_survives(self) -> None:
         """Under --sync=never a crash may take the end of the log, and what is left has no holes."""
-        for seed in range(SEEDS // 3):
+        for seed in seeds(50):
             chance = Random(seed)
             lives = Lives(simulated_environment(seed), sync="never")
             lives.open()

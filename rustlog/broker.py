@@ -1,0 +1,383 @@
+"""
+L{Broker}: every use case, in domain terms.
+
+Each wire protocol calls this facade and nothing below it.  It knows no wire and no file: it
+judges what clients ask for, finds the partitions, and hands on to the stores.  Every method
+takes a L{RequestContext <rustlog.model.RequestContext>} first: who asks, and through which door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from functools import partial
+from typing import Any, Union
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, fail, inlineCallbacks
+from twisted.internet.interfaces import IReactorTime
+
+from rustlog.errors import (
+    InvalidGroup,
+    InvalidPartitionCount,
+    InvalidRecord,
+    InvalidSetting,
+    InvalidTopicName,
+    OffsetOutOfRange,
+    PartitionNotFound,
+    RecordTooLarge,
+    RustlogError,
+    TopicNotFound,
+)
+from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IWallClock
+from rustlog.log.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, RecordBatch
+from rustlog.longpoll import Answers, LongPoll, Wants, is_enough
+from rustlog.model import (
+    MAX_OFFSET,
+    Appended,
+    Committed,
+    FetchWant,
+    FoundOffset,
+    Isolation,
+    OffsetSpec,
+    RequestContext,
+    TopicInfo,
+    TopicPartition,
+    topic_name_problem,
+)
+from rustlog.results import Result, then
+from rustlog.settings import (
+    BrokerConfig,
+    TopicConfig,
+    is_topic_setting,
+    parse_topic_overrides,
+    with_overrides,
+)
+
+PARTITIONS_MAX = 10_000
+"""Of one topic."""
+
+GROUP_BYTES_MAX = 32_767
+"""What a Kafka string can hold."""
+
+_NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT
+
+Appends = list[Union[Appended, RustlogError]]
+
+
+class Broker:
+    """The facade.  Errors are those of L{rustlog.errors}."""
+
+    def __init__(
+        self,
+        store: ILogStore,
+        offsets: IOffsetStore,
+        clock: IReactorTime,
+        wall: IWallClock,
+        *,
+        topic_defaults: TopicConfig,
+        config: BrokerConfig,
+        default_partitions: int,
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._clock = clock
+        self._wall = wall
+        self._topic_defaults = topic_defaults
+        self._config = config
+        self._default_partitions = default_partitions
+        self._topic_configs: dict[str, tuple[TopicInfo, TopicConfig]] = {}
+        store.catalog.subscribe(self._topic_changed)
+
+    # -- topics --
+
+    def topics(self, context: RequestContext) -> tuple[TopicInfo, ...]:
+        """All of them, sorted by name."""
+        topics: tuple[TopicInfo, ...] = self._store.catalog.all()
+        return topics
+
+    def topic(self, context: RequestContext, name: str) -> TopicInfo:
+        """
+        One of them.
+
+        @raise TopicNotFound: there is none of that name.
+        """
+        info: TopicInfo | None = self._store.catalog.get(name)
+        if info is None:
+            raise TopicNotFound(name)
+        return info
+
+    def topic_config(self, info: TopicInfo) -> TopicConfig:
+        """All settings of a topic: its own, and the defaults."""
+        known = self._topic_configs.get(info.name)
+        if known is not None and known[0] is info:
+            return known[1]
+        config = with_overrides(self._topic_defaults, info.config)
+        if self._store.catalog.get(info.name) is info:
+            self._topic_configs[info.name] = (info, config)
+        return config
+
+    def create_topic(
+        self,
+        context: RequestContext,
+        name: str,
+        partitions: int | None = None,
+        config: Mapping[str, object] = {},
+    ) -> Deferred[TopicInfo]:
+        """
+        Make a topic; fires once it is durable.  Fails with C{InvalidTopicName},
+        C{InvalidPartitionCount}, C{InvalidSetting}, C{TopicExists}.
+        """
+        count = self._default_partitions if partitions is None else partitions
+        try:
+            check_topic_name(name)
+            check_partition_count(count)
+            overrides = parse_topic_overrides(config)
+        except RustlogError as error:
+            return fail(error)
+        created: Deferred[TopicInfo] = self._store.catalog.create(name, count, overrides)
+        return created
+
+    @inlineCallbacks
+    def delete_topic(self, context: RequestContext, name: str) -> Generator[Deferred[Any], Any, None]:
+        """
+        Remove a topic, and what groups have committed in it: a later topic of the same
+        name begins at 0 again.  Fires once durable; fails with C{TopicNotFound}.
+        """
+        yield self._store.catalog.delete(name)
+        for group in (yield self._offsets.groups()):
+            committed = yield self._offsets.fetch(group)
+            orphans = [each for each in committed if each.topic == name]
+            if orphans:
+                yield self._offsets.delete(group, orphans)
+
+    def grow_topic(self, context: RequestContext, name: str, partitions: int) -> Deferred[TopicInfo]:
+        """Add partitions.  Fails with C{TopicNotFound}, C{InvalidPartitionCount}."""
+        try:
+            check_partition_count(partitions)
+        except RustlogError as error:
+            return fail(error)
+        grown: Deferred[TopicInfo] = self._store.catalog.grow(name, partitions)
+        return grown
+
+    def configure_topic(
+        self, context: RequestContext, name: str, changes: Mapping[str, object]
+    ) -> Deferred[TopicInfo]:
+        """
+        Change settings; C{None} removes an override.  Fails with C{TopicNotFound},
+        C{InvalidSetting}.
+        """
+        try:
+            judged = parse_topic_changes(changes)
+        except RustlogError as error:
+            return fail(error)
+        configured: Deferred[TopicInfo] = self._store.catalog.configure(name, judged)
+        return configured
+
+    def _topic_changed(self, old: TopicInfo | None, new: TopicInfo | None) -> None:
+        if old is not None:
+            self._topic_configs.pop(old.name, None)
+
+    # -- writing --
+
+    def produce(
+        self, context: RequestContext, entries: list[tuple[TopicPartition, RecordBatch]]
+    ) -> Result[Appends]:
+        """
+        Append batches whose checksum has been verified.
+
+        @return: for each entry where it went, or why it did not: C{PartitionNotFound}, C{RecordTooLarge},
+            C{InvalidRecord}, or what the store refuses.  One's error is not the others'.
+        """
+        judged: list[Any] = [self._admit(name, batch) for name, batch in entries]
+        accepted = [each for each in judged if type(each) is tuple]
+        if not accepted:
+            return judged
+        appended: Result[Appends] = self._store.append(accepted)
+        if len(accepted) == len(judged) and not any(batch.is_log_append_time for _, batch in accepted):
+            return appended
+        return then(appended, partial(_append_answers, judged))
+
+    def _admit(
+        self, name: TopicPartition, batch: RecordBatch
+    ) -> tuple[IPartition, RecordBatch] | RustlogError:
+        """What the store shall append: stamped, if the topic wants that; or why it shall not."""
+        partition: IPartition | None = self._store.partition(name.topic, name.partition)
+        if partition is None:
+            return PartitionNotFound(name.topic, name.partition)
+        config = self.topic_config(partition.topic)
+        if batch.size > config.max_message_bytes:
+            return RecordTooLarge(batch.size, config.max_message_bytes)
+        if batch.record_count < 1:
+            return InvalidRecord("the batch has no records")
+        if batch.attributes & _NOT_FOR_CLIENTS:
+            return InvalidRecord("it is transactional, a control batch, or claims LogAppendTime")
+        if config.message_timestamp_type == "LogAppendTime":
+            batch = batch.with_append_time(self._wall.now_ms())
+        return partition, batch
+
+    # -- reading --
+
+    def fetch(
+        self,
+        context: RequestContext,
+        wants: list[FetchWant],
+        *,
+        max_bytes: int,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> Result[Answers]:
+        """
+        Read, and wait for data if there is less than C{min_bytes}.
+
+        An error, or a batch that no longer fits, ends the wait.  A Deferred may be cancelled.
+
+        @param max_bytes: for the whole answer; the first batch is given even if it is larger.
+        @param max_wait_ms: capped by C{fetch.max.wait.ms}.
+        @return: for each want what was found, to be released by the caller, or why there is
+            nothing: C{PartitionNotFound}, or what the store says.
+        """
+        found: Wants = []
+        missing: dict[int, RustlogError] = {}
+        for index, want in enumerate(wants):
+            partition = self._store.partition(want.topic, want.partition)
+            if partition is None:
+                missing[index] = PartitionNotFound(want.topic, want.partition)
+            else:
+                found.append((partition, want.offset, want.max_bytes))
+        if missing:
+            answers = self._read(found, max_bytes, min_bytes, 0, isolation)
+            return then(answers, partial(_insert, missing))
+        return self._read(found, max_bytes, min_bytes, max_wait_ms, isolation)
+
+    def _read(
+        self, wants: Wants, max_bytes: int, min_bytes: int, max_wait_ms: int, isolation: Isolation
+    ) -> Result[Answers]:
+        read = partial(self._store.read, wants, max_bytes, isolation)
+        suffices = partial(is_enough, wants=wants, min_bytes=min_bytes, isolation=isolation)
+        wait_ms = min(max_wait_ms, self._config.fetch_max_wait_ms)
+        first: Result[Answers] = read()
+        if not isinstance(first, Deferred) and (wait_ms <= 0 or suffices(first)):
+            return first
+        poll = LongPoll(read, suffices)
+        if wait_ms <= 0:
+            return poll.start(first)
+        partitions = dict.fromkeys(partition for partition, _, _ in wants)
+        return poll.wait(first, self._clock, wait_ms / 1000, self._store.watch, partitions)
+
+    def list_offset(
+        self, context: RequestContext, name: TopicPartition, spec: OffsetSpec | int
+    ) -> Deferred[FoundOffset]:
+        """Find a position.  Fails with C{PartitionNotFound}."""
+        partition = self._store.partition(name.topic, name.partition)
+        if partition is None:
+            return fail(PartitionNotFound(name.topic, name.partition))
+        found: Deferred[FoundOffset] = self._store.offset_for(partition, spec)
+        return found
+
+    def bounds(self, context: RequestContext, name: TopicPartition) -> tuple[int, int]:
+        """
+        Log start offset and high watermark, as far as is known at once.
+
+        @raise PartitionNotFound: there is no such partition.
+        """
+        partition = self._store.partition(name.topic, name.partition)
+        if partition is None:
+            raise PartitionNotFound(name.topic, name.partition)
+        return partition.log_start_offset, partition.high_watermark
+
+    # -- groups --
+
+    def commit_offsets(
+        self, context: RequestContext, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> Deferred[None]:
+        """
+        Remember how far a group has come; all or nothing.  Fails with C{InvalidGroup},
+        C{PartitionNotFound}, and with C{OffsetOutOfRange} for what no offset can ever be.
+        """
+        now_ms = self._wall.now_ms()
+        try:
+            check_group(group)
+            stamped = {name: self._stamp(context, name, each, now_ms) for name, each in offsets.items()}
+        except RustlogError as error:
+            return fail(error)
+        done: Deferred[None] = self._offsets.commit(group, stamped)
+        return done
+
+    def fetch_offsets(
+        self, context: RequestContext, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> Deferred[dict[TopicPartition, Committed]]:
+        """What a group has committed, in some partitions or in all.  Fails with C{InvalidGroup}."""
+        try:
+            check_group(group)
+        except RustlogError as error:
+            return fail(error)
+        found: Deferred[dict[TopicPartition, Committed]] = self._offsets.fetch(group, partitions)
+        return found
+
+    def _stamp(
+        self, context: RequestContext, name: TopicPartition, committed: Committed, now_ms: int
+    ) -> Committed:
+        """Judge one offset of a commit, and say when it came."""
+        bounds = self.bounds(context, name)
+        if not 0 <= committed.offset <= MAX_OFFSET:
+            raise OffsetOutOfRange(committed.offset, *bounds)
+        return committed if committed.commit_time != -1 else evolve(committed, commit_time=now_ms)
+
+
+# -- judging what clients send ---------------------------------------------------------
+
+
+def check_topic_name(name: str) -> None:
+    """Raise C{InvalidTopicName} if it breaks Kafka's rule."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise InvalidTopicName(name, problem)
+
+
+def check_partition_count(count: int) -> None:
+    """Raise C{InvalidPartitionCount} for one that no topic can have."""
+    if not 1 <= count <= PARTITIONS_MAX:
+        raise InvalidPartitionCount(f"{count} is not within 1..{PARTITIONS_MAX}")
+
+
+def check_group(group: str) -> None:
+    """Raise C{InvalidGroup} for an id that can not be written down."""
+    try:
+        size = len(group.encode())
+    except UnicodeEncodeError:
+        raise InvalidGroup("it is not valid Unicode") from None
+    if size > GROUP_BYTES_MAX:
+        raise InvalidGroup(f"it has {size} bytes, more than {GROUP_BYTES_MAX}")
+
+
+def parse_topic_changes(changes: Mapping[str, object]) -> dict[str, str | None]:
+    """Judge changes of settings; raise C{InvalidSetting}.  C{None} stands for "no override"."""
+    removed = dict.fromkeys(name for name, value in changes.items() if value is None)
+    for name in removed:
+        if not is_topic_setting(name):
+            raise InvalidSetting(name, "no such topic setting")
+    changed = parse_topic_overrides({name: changes[name] for name in changes if name not in removed})
+    return {**removed, **changed}
+
+
+# -- putting answers in their places ---------------------------------------------------
+
+
+def _append_answers(judged: list[Any], appended: Appends) -> Appends:
+    """The store's answers, with the time of arrival, among the refusals."""
+    answers = iter(appended)
+    return [_with_time(next(answers), each[1]) if type(each) is tuple else each for each in judged]
+
+
+def _with_time(answer: Appended | RustlogError, batch: RecordBatch) -> Appended | RustlogError:
+    # Of a duplicate, the time is that of its original, which is not known here.
+    if batch.is_log_append_time and isinstance(answer, Appended) and not answer.duplicate:
+        return evolve(answer, append_time=batch.max_timestamp)
+    return answer
+
+
+def _insert(missing: dict[int, RustlogError], found: Answers) -> Answers:
+    answers = iter(found)
+    count = len(missing) + len(found)
+    return [missing[index] if index in missing else next(answers) for index in range(count)]

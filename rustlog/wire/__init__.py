@@ -1,0 +1,1 @@
+"""Wire protocols, and what framed ones share."""

@@ -1,0 +1,73 @@
+"""
+What a wire protocol is given to serve one listener, and what all listeners share.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+from twisted.internet.interfaces import IReactorTime
+
+from rustlog.broker import Broker
+from rustlog.interfaces import IWallClock
+from rustlog.observability.requests import RequestLog
+from rustlog.settings import BrokerConfig
+from rustlog.wire.budget import Budget
+from rustlog.wire.slowness import SlowClients
+
+REFUSALS_MAX = 100
+"""How many connections, beyond those that are served, are told so at the same time."""
+
+
+class Capacity:
+    """
+    What all connections of the process have to share: memory, and their number.
+
+    There is one for the process.
+
+    @ivar budget: of memory.
+    @ivar slow_clients: those who hold some of it.
+    """
+
+    def __init__(self, config: BrokerConfig, clock: IReactorTime) -> None:
+        self.budget = Budget(clock, config.queued_max_request_bytes)
+        self.slow_clients = SlowClients(
+            clock, config.slow_client_timeout_ms, lambda: self.budget.is_contended
+        )
+        self.connections_max = config.max_connections
+        self.connections = 0
+
+    def enter(self) -> bool:
+        """
+        Count a connection; one call of L{leave} belongs to it, whatever the answer.
+
+        @return: whether it may stay.
+        """
+        self.connections += 1
+        return self.connections <= self.connections_max
+
+    def leave(self) -> None:
+        """It is gone."""
+        self.connections -= 1
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether there are so many that not even a refusal should be spent on them."""
+        return self.connections > self.connections_max + REFUSALS_MAX
+
+
+@frozen
+class Listener:
+    """
+    One place where clients connect.
+
+    @ivar name: what the operator calls it.
+    @ivar capacity: shared with all other listeners.
+    """
+
+    name: str
+    broker: Broker
+    config: BrokerConfig
+    capacity: Capacity
+    clock: IReactorTime
+    wall: IWallClock
+    requests: RequestLog = field(factory=RequestLog)

@@ -1,0 +1,1 @@
+"""RustLog's own protocol: JSON in length-prefixed frames."""

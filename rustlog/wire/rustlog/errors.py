@@ -1,0 +1,45 @@
+"""
+What clients of the RustLog protocol are told when something fails.
+
+Clients look at the beginning of a message, so these sentences are promises, whatever the errors
+themselves say to people.
+"""
+
+from __future__ import annotations
+
+from rustlog import errors
+from rustlog.errors import RustlogError
+
+INTERNAL_ERROR = "internal error"
+
+_SENTENCES: dict[type[RustlogError], str] = {
+    errors.PartitionNotFound: "partition not found: topic={0.topic}, partition={0.partition}",
+    errors.TopicNotFound: "topic not found: {0.topic}",
+    errors.TopicExists: "topic exists already: {0.topic}",
+    errors.InvalidTopicName: "invalid topic name: {0.reason}",
+    errors.InvalidPartitionCount: "invalid partition count: {0.reason}",
+    errors.InvalidSetting: "invalid setting {0.name}: {0.reason}",
+    errors.InvalidGroup: "invalid group id: {0.reason}",
+    errors.OffsetOutOfRange: (
+        "offset out of range: {0.requested} is not within {0.log_start_offset}..{0.high_watermark}"
+    ),
+    errors.RecordTooLarge: "records too large: {0.size} bytes exceed max.message.bytes={0.limit}",
+    errors.InvalidRecord: "invalid record: {0.reason}",
+    errors.CorruptBatch: "corrupt records: {0.reason}",
+    errors.OutOfOrderSequence: "out of order sequence: {0.received} after {0.expected}",
+    errors.StaleProducerEpoch: "stale producer epoch: {0.epoch}, current is {0.current_epoch}",
+    errors.StaleGeneration: "stale generation {0.generation} of group {0.group}",
+    errors.VersionConflict: "group {0.group} was changed by someone else",
+    errors.NotHeldByStore: "this store cannot hold {0.what}",
+    errors.StorageFull: "storage full: nothing of the request was kept",
+    errors.PartitionFenced: "storage failed: {0.partition} accepts nothing until the broker restarts",
+    errors.DamagedLog: "damaged log: {0.partition} at offset {0.offset}",
+    errors.Closed: "the broker is stopping",
+}
+
+
+def message_for(error: RustlogError) -> str:
+    """What a client is told."""
+    sentence = _SENTENCES.get(type(error))
+    # An error that a plugin has added speaks for itself.
+    return str(error) if sentence is None else sentence.format(error)

@@ -1,0 +1,128 @@
+"""
+The RustLog protocol on a connection: JSON in frames of at most 10,485,760 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from rustlog.errors import RustlogError
+from rustlog.results import Result
+from rustlog.wire.connection import FramedConnection
+from rustlog.wire.factory import ConnectionFactory
+from rustlog.wire.listener import Listener
+from rustlog.wire.pipeline import Work
+from rustlog.wire.rustlog.codec import ParseError, decode_request, encode_error, encode_response
+from rustlog.wire.rustlog.errors import INTERNAL_ERROR, message_for
+from rustlog.wire.rustlog.handlers import Handlers
+from rustlog.wire.rustlog.messages import (
+    FRAME_BYTES_MAX,
+    REQUESTS,
+    CreateTopicRequest,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+    Request,
+    Response,
+)
+
+_NAMES = {request_class: name for name, request_class in REQUESTS.items()}
+
+
+def make_factory(listener: Listener) -> ConnectionFactory:
+    """What C{--listen=rustlog=ENDPOINT} calls."""
+    handlers = Handlers(listener.broker, listener.wall)
+    return ConnectionFactory(listener, lambda factory: RustlogConnection(factory, handlers))
+
+
+class RustlogConnection(FramedConnection):
+    """One client."""
+
+    MAX_LENGTH = FRAME_BYTES_MAX
+    protocol_name = "rustlog"
+
+    def __init__(self, factory: ConnectionFactory, handlers: Handlers) -> None:
+        super().__init__(factory)
+        self.handlers = handlers
+
+    def understand(self, payload: bytes) -> Work:
+        try:
+            return RequestWork(self, decode_request(payload))
+        except ParseError as error:
+            return Misunderstood(str(error))
+
+    def frame_too_large(self, length: int) -> bytes:
+        return encode_error(f"max frame size exceeded: {length} bytes, at most {FRAME_BYTES_MAX} are allowed")
+
+    def too_many_connections(self) -> bytes:
+        return encode_error("too many connections: try again later")
+
+
+class Misunderstood(Work):
+    """Bytes that are no request."""
+
+    name = "unknown"
+
+    def __init__(self, message: str) -> None:
+        self.outcome = message
+
+    def start(self) -> bytes:
+        return encode_error(self.outcome)
+
+
+class RequestWork(Work):
+    """A request, and what becomes of it."""
+
+    _log = Logger()
+
+    def __init__(self, connection: RustlogConnection, request: Request) -> None:
+        self._connection = connection
+        self._request: Request | None = request
+        self.name = _NAMES[type(request)]
+        self.topic = request.topic
+        if not isinstance(request, CreateTopicRequest):
+            self.partition = request.partition
+        if isinstance(request, ProduceRequest):
+            self.overlaps = True
+        elif isinstance(request, FetchRequest):
+            self.is_cancellable = True
+            self.answer_bytes_max = FRAME_BYTES_MAX
+
+    def start(self) -> Result[bytes]:
+        request, self._request = self._request, None  # It may be large: let it go.
+        assert request is not None
+        try:
+            result: Any = self._connection.handlers.handle(self._connection.context, request)
+            if type(result) is not Deferred:
+                return self._encode(result)
+        except Exception:
+            # Whatever goes wrong, the client is told, and can go on.
+            return self._explain(Failure())
+        return result.addCallback(self._encode).addErrback(self._explain)
+
+    def _encode(self, response: Response) -> bytes:
+        if isinstance(response, ProduceResponse):
+            self.records = len(response.offsets)
+        elif isinstance(response, FetchResponse):
+            self.records = len(response.records)
+        return encode_response(response)
+
+    def _explain(self, failure: Failure) -> Any:
+        if failure.check(CancelledError) is not None:
+            return failure  # The client is gone.
+        if isinstance(failure.value, RustlogError):
+            self.outcome = message_for(failure.value)
+        else:
+            self.outcome = INTERNAL_ERROR
+            self._log.failure(
+                "{request} of {client} failed in an unexpected way",
+                failure,
+                request=self.name,
+                client=self._connection.context.client,
+            )
+        return encode_error(self.outcome)

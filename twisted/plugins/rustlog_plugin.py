@@ -1,0 +1,46 @@
+"""
+What rustlog installs into Twisted's plugin system: declarations only, see L{rustlog.plugins}.
+"""
+
+from twisted.application.service import ServiceMaker
+
+from rustlog.plugins import LogStoreFactory, OffsetStoreFactory, WireProtocol
+
+service = ServiceMaker(
+    "rustlog",
+    "rustlog.tap",
+    "A log broker: topics, partitions, consumer groups; stores and protocols are plugins.",
+    "rustlog",
+)
+
+memory_store = LogStoreFactory(
+    "memory",
+    "Keeps everything in memory; forgets it when it stops.",
+    opener="rustlog.storage.memory.open_store",
+    settings="rustlog.storage.memory.MemorySettings",
+)
+
+segments_store = LogStoreFactory(
+    "segments",
+    "Keeps each partition as segment files in the data directory.",
+    opener="rustlog.storage.segments.store.open_store",
+    settings="rustlog.storage.segments.store.SegmentsSettings",
+)
+
+memory_offsets = OffsetStoreFactory(
+    "memory",
+    "Keeps the offsets of consumer groups in memory; forgets them when it stops.",
+    opener="rustlog.offsets.memory.open_store",
+    settings="rustlog.offsets.memory.MemoryOffsetsSettings",
+)
+
+rustlog_protocol = WireProtocol(
+    "rustlog",
+    "JSON in length-prefixed frames.",
+    maker="rustlog.wire.rustlog.protocol.make_factory",
+    # Twisted's own backlog is 50: a few hundred clients that come at once would wait for seconds.
+    default_endpoints=(
+        "tcp:9091:backlog=1024:interface=127.0.0.1",
+        r"tcp:9091:backlog=1024:interface=\:\:1",
+    ),
+)
