@@ -161,7 +161,7 @@ class DaemonTests(ProcessTestCase):
         self.addCleanup(os.close, self.reader)
         self.options: dict[str, Any] = {"statusPipe": writer}
         self.process = Process(self.reactor, self.options)
-        self.process.starting()
+        self.process.start(lambda: None)
 
     def told(self) -> bytes:
         """All that was said; the other end has been closed."""
@@ -196,15 +196,23 @@ class DaemonTests(ProcessTestCase):
         reader, writer = os.pipe()
         os.close(reader)
         process = Process(self.reactor, {"statusPipe": writer})
-        process.starting()
+        process.start(lambda: None)
         process.ready()
         self.assertRaises(OSError, os.fstat, writer)
         self.process.ready()
 
+    def test_begins_when_running(self) -> None:
+        """What is to be started begins when the reactor runs, not before."""
+        begun: list[int] = []
+        self.process.start(lambda: begun.append(1))
+        self.assertEqual(begun, [])
+        self.reactor.run()
+        self.assertEqual(begun, [1])
+
     def test_not_a_daemon(self) -> None:
         """In the foreground, and with C{twist}, there is nobody to tell."""
         process = Process(self.reactor, {})
-        process.starting()
+        process.start(lambda: None)
         process.ready()
         self.process.ready()
         self.assertEqual(self.told(), b"0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import PurePath
 from random import Random
 
@@ -27,6 +28,7 @@ class FileWriter:
         self.end = 0
         self.durable = 0
         self.errors: list[Exception | None] = []
+        self.when_told: Callable[[], object] = lambda: None
 
     def write(self, content: bytes = b"x") -> None:
         self.file.append([content])
@@ -39,6 +41,7 @@ class FileWriter:
             self.errors.append(error)
             if error is None:
                 self.durable = end
+            self.when_told()
 
         return Unsynced((self.file,), self.directories, synced)
 
@@ -109,27 +112,14 @@ class GroupCommitTests(SyncCase):
 
     def test_write_when_told(self) -> None:
         """Who hears that a round has ended may write again at once."""
-        writer, again = self.a, [3]
-        take = writer.take_unsynced
-
-        def take_and_go_on() -> Unsynced:
-            taken = take()
-
-            def synced(error: Exception | None) -> None:
-                taken.synced(error)
-                if again.pop():
-                    self.write(writer)
-                    again.append(len(writer.errors) < 3)
-
-            return Unsynced(taken.files, taken.directories, synced)
-
-        writer.take_unsynced = take_and_go_on  # type: ignore[method-assign]
-        self.write(writer)
+        self.a.when_told = lambda: self.write(self.a, self.b)
+        self.write(self.a)
         for number in (1, 2, 3):
             self.run_round()
-            self.assertEqual(writer.durable, number)
+            self.assertEqual((self.a.durable, self.b.durable), (number, number - 1))
+        self.a.when_told = lambda: None
         self.run_round()
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual((self.a.durable, self.b.durable, self.clock.getDelayedCalls()), (4, 3, []))
 
 
 class DelayTests(SyncCase):

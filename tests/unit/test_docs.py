@@ -1,0 +1,176 @@
+"""Tests for the documentation: what the reference says is what the code does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from rustlog.config import DEFAULTS
+from rustlog.settings import BrokerConfig, TopicConfig, vocabulary
+from rustlog.storage.segments.opening import FORMAT_VERSION
+from rustlog.tap import Options
+from rustlog.wire.rustlog import errors
+from rustlog.wire.rustlog.codec import CONTAINERS_MAX, PRODUCE_RECORDS_MAX, decode_request
+from rustlog.wire.rustlog.messages import FRAME_BYTES_MAX, REQUESTS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)]+)\)")
+
+
+def page(name: str) -> str:
+    """The text of a page."""
+    return (ROOT / name).read_text("utf-8")
+
+
+def rows(text: str, heading: str = "") -> dict[str, list[str]]:
+    """
+    The rows of all tables, of one section or of the page, by their first cells; in a cell that is one
+    word of code, the word.
+    """
+    found: dict[str, list[str]] = {}
+    for line in _section(text, heading).splitlines():
+        if line.startswith("| "):
+            first, *others = (_without_quotes(cell.strip()) for cell in line.strip("|").split(" |"))
+            found[first] = others
+    return found
+
+
+def _section(text: str, heading: str) -> str:
+    if not heading:
+        return text
+    _, _, rest = text.partition(f"\n## {heading}\n")
+    return rest.partition("\n## ")[0]
+
+
+def _without_quotes(cell: str) -> str:
+    return cell[1:-1] if re.fullmatch("`[^`]+`", cell) else cell
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+class SettingsReferenceTests(SynchronousTestCase):
+    """C{docs/reference/settings.md} says what can be set."""
+
+    def check(self, heading: str, config_class: type) -> None:
+        table = rows(page("docs/reference/settings.md"), heading)
+        del table["Key"]
+        expected = {
+            each.name: [str(each.default), _number(each.minimum), _number(each.maximum), each.doc]
+            for each in vocabulary(config_class)
+        }
+        self.assertEqual(table, expected)
+
+    def test_topics(self) -> None:
+        """Every setting of topics is there, with its default, its limits and its sentence; and no other."""
+        self.check("Settings of topics", TopicConfig)
+
+    def test_broker(self) -> None:
+        """The same for the settings of the broker."""
+        self.check("Settings of the broker", BrokerConfig)
+
+    def test_choices(self) -> None:
+        """Where only some values are accepted, all of them are named."""
+        text = _section(page("docs/reference/settings.md"), "Settings of topics")
+        for each in vocabulary(TopicConfig):
+            for choice in each.choices:
+                self.assertIn(f"`{choice}`", text)
+
+
+def _number(limit: int | None) -> str:
+    return "" if limit is None else str(limit)
+
+
+class OptionsTests(SynchronousTestCase):
+    """Two pages have tables of the options."""
+
+    def check(self, name: str, heading: str, without: set[str]) -> None:
+        table = {
+            option: cells[0] for option, cells in rows(page(name), heading).items() if option.startswith("--")
+        }
+        known = {f"--{each.rstrip('=')}" for each in Options().longOpt} - without
+        self.assertEqual(table, {each: str(DEFAULTS.get(each[2:]) or "none") for each in known})
+
+    def test_reference(self) -> None:
+        """The reference has every option, with its default."""
+        self.check("docs/reference/command-line.md", "", set())
+
+    def test_readme(self) -> None:
+        """So has the README, but for those that everybody knows."""
+        self.check("README.md", "Options", {"--help", "--version"})
+
+
+class ProtocolReferenceTests(SynchronousTestCase):
+    """C{docs/reference/rustlog-protocol.md} says what the protocol is."""
+
+    def setUp(self) -> None:
+        self.text = page("docs/reference/rustlog-protocol.md")
+
+    def test_requests(self) -> None:
+        """Each request has a section, and an example that the broker understands."""
+        examples = [body for kind, body in _FENCE.findall(self.text) if kind == "json request"]
+        shown = {type(decode_request(each.encode())) for each in examples}
+        self.assertEqual(shown, set(REQUESTS.values()))
+        for name in REQUESTS:
+            self.assertIn(f"\n### {name}\n", self.text)
+
+    def test_errors(self) -> None:
+        """Each sentence that a client may be told is there, as far as it is always the same."""
+        sentences = [*errors._SENTENCES.values(), errors.INTERNAL_ERROR]
+        for each in sentences:
+            # A sentence that begins with what differs is known by what follows.
+            constant = max(re.split(r"\{[^}]*\}", each)[:2], key=len).partition(":")[0].strip()
+            self.assertIn(f"`{constant}`", self.text)
+
+    def test_limits(self) -> None:
+        """The numbers are those of the code."""
+        limits = rows(self.text, "Limits")
+        self.assertEqual(limits["Payload of a frame"], [f"{FRAME_BYTES_MAX:,} bytes"])
+        self.assertEqual(limits["Records in one `Produce`"], [f"{PRODUCE_RECORDS_MAX:,}"])
+        self.assertEqual(limits["Arrays and objects in one request"], [f"{CONTAINERS_MAX:,}"])
+
+
+class OtherPagesTests(SynchronousTestCase):
+    """The rest."""
+
+    def test_dependencies(self) -> None:
+        """Each dependency has a reason, and none is named that is not one."""
+        setup = ConfigParser()
+        setup.read(ROOT / "setup.cfg")
+        text = page("docs/explanation/dependencies.md")
+        for heading, wanted in (
+            ("To run", setup["options"]["install_requires"]),
+            ("To test", setup["options.extras_require"]["test"]),
+        ):
+            names = {re.split("[<>=!~]", line)[0] for line in wanted.split()}
+            self.assertEqual(set(rows(text, heading)) - {"Package", "---"}, names)
+
+    def test_format_version(self) -> None:
+        """The page on the disk layout is about the version that is written."""
+        self.assertIn(f"format version {FORMAT_VERSION}.", page("docs/reference/disk-layout.md"))
+
+    def test_links(self) -> None:
+        """Links within the documentation lead somewhere."""
+        for source, target in _links():
+            path, _, anchor = target.partition("#")
+            destination = (source.parent / path).resolve() if path else source
+            self.assertTrue(destination.exists(), f"{source.name}: {target}")
+            if anchor:
+                headings = re.findall(r"^#+ (.+)$", destination.read_text("utf-8"), re.MULTILINE)
+                self.assertIn(anchor, map(slug, headings), f"{source.name}: {target}")
+
+
+def _links() -> Iterator[tuple[Path, str]]:
+    for source in PAGES:
+        for target in _LINK.findall(_FENCE.sub("", source.read_text("utf-8"))):
+            if not target.startswith("https://"):
+                yield source, target
