@@ -45,7 +45,7 @@ Steps = Generator["Deferred[Any]", Any, None]
 class ProcessControl(Protocol):
     """Who hears how it goes; L{rustlog.environment.process.Process} in real life."""
 
-    def starting(self) -> None: ...
+    def start(self, begin: Callable[[], object]) -> None: ...
 
     def ready(self) -> None: ...
 
@@ -81,10 +81,13 @@ class BrokerService(Service):
     # -- start --
 
     def startService(self) -> None:
-        """Begin to open; C{process} hears C{ready} or C{fail} in the end."""
+        """Open, and then listen; C{process} hears C{ready} or C{fail} in the end."""
         super().startService()
-        self._process.starting()
-        self._starting = self._start()
+        self._process.start(self._begin)
+
+    def _begin(self) -> None:
+        if not self._stopping:
+            self._starting = self._start()
 
     @inlineCallbacks
     def _start(self) -> Steps:
@@ -172,6 +175,7 @@ class BrokerService(Service):
             clock=self._environment.clock,
             wall=self._environment.wall,
             requests=RequestLog(is_wanted=self._config.log.level == "debug"),
+            advertised=config.advertised,
         )
 
     def _is_stopping(self) -> bool:

@@ -46,11 +46,15 @@ class Process:
     _status_pipe: int | None = field(default=None, init=False)
     _failed: bool = field(default=False, init=False)
 
-    def starting(self) -> None:
-        """Let whoever started us wait for L{ready} or L{fail}; after the fork, if there is one."""
+    def start(self, begin: Callable[[], object]) -> None:
+        """
+        Call C{begin} when the reactor runs: by then the log is open and signals are caught, whatever
+        runs us.  Whoever started us waits for L{ready} or L{fail}.
+        """
         self._status_pipe = self._options.get("statusPipe")
         if self._status_pipe is not None:
             self._options["statusPipe"] = None
+        self.reactor.callWhenRunning(begin)
 
     def ready(self) -> None:
         """The start has succeeded."""

@@ -77,14 +77,15 @@ class Pool:
             self._clock.callLater(0, self._grant)
 
     def _grant(self) -> None:
+        """One at a time: what it is for may be much work, and others shall have their turn in between."""
         self._is_grant_due = False
-        while self._waiting:
-            waiter, size = next(iter(self._waiting.items()))
-            if not self._has_room(size):
-                return
-            del self._waiting[waiter]
-            self.used += size
-            waiter.callback(None)
+        waiter, size = next(iter(self._waiting.items()), (None, 0))
+        if waiter is None or not self._has_room(size):
+            return
+        del self._waiting[waiter]
+        self.used += size
+        self._grant_soon()
+        waiter.callback(None)
 
 
 class Budget:

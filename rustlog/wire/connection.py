@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, ITCPTransport
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IHalfCloseableProtocol,
+    ISSLTransport,
+    ITCPTransport,
+)
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -327,9 +332,8 @@ class FramedConnection(FrameReceiver):
         self._linger_timer = self._clock.callLater(
             self._linger_seconds or LINGER_SECONDS, self._linger_is_over
         )
-        close_writing = getattr(self.transport, "loseWriteConnection", None)
-        if self._linger_seconds and close_writing is not None:
-            close_writing()
+        if self._linger_seconds and _can_half_close(self.transport):
+            self.transport.loseWriteConnection()
             self.transport.resumeProducing()
         else:
             self.transport.loseConnection()
@@ -374,6 +378,14 @@ def client_name(peer: object) -> str:
     if isinstance(peer, IPv4Address):
         return f"{peer.host}:{peer.port}"
     return "a local client"
+
+
+def _can_half_close(transport: object) -> bool:
+    """
+    Whether it can be closed for writing only.  TLS can not: it says goodbye, and waits for the
+    other side to do so, by itself.
+    """
+    return ITCPTransport.providedBy(transport) and not ISSLTransport.providedBy(transport)
 
 
 def _reason(failure: Failure) -> str:

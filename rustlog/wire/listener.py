@@ -62,6 +62,8 @@ class Listener:
 
     @ivar name: what the operator calls it.
     @ivar capacity: shared with all other listeners.
+    @ivar advertised: the host and port that clients are to be told, by protocols that tell them;
+        C{None} is the address on which they connected.
     """
 
     name: str
@@ -71,3 +73,4 @@ class Listener:
     clock: IReactorTime
     wall: IWallClock
     requests: RequestLog = field(factory=RequestLog)
+    advertised: tuple[str, int] | None = None

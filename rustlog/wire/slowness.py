@@ -13,7 +13,7 @@ from typing import Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-LOOKS_PER_TIMEOUT = 10
+LOOKS_PER_TIMEOUT = 30
 """How often, within the time that is allowed, clients are looked over."""
 
 HURRY = 10

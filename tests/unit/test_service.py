@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, evolve, field
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
@@ -13,7 +13,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.broker import Broker
@@ -122,8 +122,9 @@ class ServiceTestCase(SynchronousTestCase):
             self.store, "log settings", self.offsets, "offset settings", (self.listener(),)  # type: ignore[arg-type]
         )
         self.messages: list[str] = []
-        globalLogPublisher.addObserver(self._observe)
-        self.addCleanup(globalLogPublisher.removeObserver, self._observe)
+        observer = cast(ILogObserver, self._observe)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
 
     def _observe(self, event: dict[str, Any]) -> None:
         if event.get("log_namespace", "").startswith("rustlog.service"):
@@ -187,9 +188,10 @@ class StartTests(ServiceTestCase):
         self.config = evolve(
             self.config, broker=broker_config, partitions=3, topic_defaults=TopicConfig(retention_ms=9)
         )
-        self.start(self.listener("lan"), self.listener("wan"))
+        self.start(evolve(self.listener("lan"), advertised=("host", 1)), self.listener("wan"))
         lan, wan = (each.listener for each in self.protocol.factories)
-        self.assertEqual((lan.name, wan.name), ("lan", "wan"))
+        self.assertEqual((lan.name, lan.advertised), ("lan", ("host", 1)))
+        self.assertEqual((wan.name, wan.advertised), ("wan", None))
         self.assertIsInstance(lan.broker, Broker)
         self.assertIs(lan.broker, wan.broker)
         self.assertIs(lan.capacity, wan.capacity)

@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from twisted.logger import ILogObserver, Logger, LogLevel, LogPublisher, textFileLogObserver
 from twisted.plugin import getPlugins
 from twisted.python.logfile import LogFile
-from twisted.scripts.twistd import ServerOptions
+from twisted.scripts._twistd_unix import ServerOptions
 from twisted.trial.unittest import SynchronousTestCase
 
 import rustlog
@@ -23,7 +23,7 @@ from rustlog.environment.clocks import MonotonicSeconds
 from rustlog.observability.logs import LogConfig, LogFormat
 from rustlog.service import BrokerService
 from rustlog.settings import TopicConfig
-from rustlog.tap import LoggedService, Options, makeService
+from rustlog.tap import LoggedService, Options, makeService, runner_options
 from tests.doubles import use_dropins
 
 
@@ -171,20 +171,20 @@ class MakeServiceTests(SynchronousTestCase):
         """What C{twistd} finds in the application."""
         application = Application("rustlog")
         service.setServiceParent(application)
-        return application.getComponent(ILogObserver)  # type: ignore[attr-defined]
+        return application.getComponent(ILogObserver)
 
     def test_service(self) -> None:
         """A service is made of what the options say; nothing is opened yet."""
         service = makeService(under_twistd())
-        self.assertIsInstance(service, MultiService)
-        (broker,) = service  # type: ignore[attr-defined]
-        self.assertIsInstance(broker, BrokerService)
+        assert isinstance(service, MultiService)
+        (broker,) = service
+        assert isinstance(broker, BrokerService)
         self.assertFalse(broker.running)
 
     def test_clock(self) -> None:
         """Timers no longer depend on the time of day."""
         makeService(under_twistd())
-        self.assertIsInstance(reactor.seconds, MonotonicSeconds)  # type: ignore[attr-defined]
+        self.assertIsInstance(reactor.seconds, MonotonicSeconds)
 
     def test_signals(self) -> None:
         """Signals are caught once the reactor runs."""
@@ -194,7 +194,7 @@ class MakeServiceTests(SynchronousTestCase):
     def test_terminal(self) -> None:
         """In the foreground, the log goes to the terminal, in our format."""
         debugged = under_twistd(before=())
-        debugged.parent["debug"] = True  # What -b does, beside changing the whole process.
+        runner_options(debugged)["debug"] = True  # What -b does, beside changing the whole process.
         for options in (under_twistd(), under_twistd(before=("-n", "-l", "-")), debugged):
             stdout = io.StringIO()
             self.patch(sys, "stdout", stdout)
@@ -282,7 +282,7 @@ class TwistTests(SynchronousTestCase):
         assert isinstance(service, LoggedService)
         application = Application("rustlog")
         service.setServiceParent(application)
-        self.assertIsNone(application.getComponent(ILogObserver))  # type: ignore[attr-defined]
+        self.assertIsNone(application.getComponent(ILogObserver))
 
     def test_runner_accepts_it(self) -> None:
         """What C{twist} is given is what its runner takes."""

@@ -287,6 +287,8 @@ class Segment:
         return self.headers(self._look_up(lambda: self._position_before(offset)), limit)
 
     def _position_before(self, offset: int) -> int:
+        if self.size == 0:
+            return 0
         entry = self.offsets.floor(max(0, offset - self.base_offset))
         if entry is None:
             # There is one for the first batch, always.

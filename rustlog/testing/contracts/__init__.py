@@ -29,10 +29,10 @@ from rustlog.testing.contracts.topics import TopicContract
 from rustlog.testing.contracts.walking import WalkContract
 from rustlog.testing.contracts.watching import WatchContract
 
-__all__ = ["Course", "LogStoreContract", "OffsetStoreContract"]
+__all__ = ["Course", "LogStoreContract", "OffsetStoreContract", "VolatileLogStoreContract"]
 
 
-class LogStoreContract(
+class VolatileLogStoreContract(
     TopicContract,
     AppendContract,
     ProducerContract,
@@ -41,12 +41,16 @@ class LogStoreContract(
     FindContract,
     RemoveContract,
     CloseContract,
-    ReopenContract,
     WalkContract,
 ):
     """
-    Everything that L{ILogStore <rustlog.interfaces.ILogStore>} promises.
+    What L{ILogStore <rustlog.interfaces.ILogStore>} promises while the store is open: for stores
+    that forget everything when they are closed (C{StoreLimits.durable} is false).
 
     Mix it into a C{SynchronousTestCase} and define C{open_store}, which is described at
     L{LogStoreHarness.open_store <rustlog.testing.contracts.harness.LogStoreHarness.open_store>}.
     """
+
+
+class LogStoreContract(VolatileLogStoreContract, ReopenContract):
+    """Everything that L{ILogStore <rustlog.interfaces.ILogStore>} promises."""

@@ -17,13 +17,13 @@ class ReopenContract(LogStoreHarness):
         """These tests are about stores that remember."""
         self.need("durable", "anything beyond its own life")
 
-    def test_empty_store(self) -> None:
+    def test_reopened_empty_store(self) -> None:
         """A store without topics has none afterwards either."""
         self.need_durability()
         self.reopen()
         self.assertEqual(self.store.catalog.all(), ())
 
-    def test_topics(self) -> None:
+    def test_reopened_topics(self) -> None:
         """Topics keep their ids, partitions and settings."""
         self.need_durability()
         self.create_many(3, "orders", {"retention.ms": "5000", "segment.ms": "50"})
@@ -39,7 +39,7 @@ class ReopenContract(LogStoreHarness):
             self.assertEqual(len(self.partitions(info.name)), info.partitions)
         self.assert_fails(TopicExists, self.store.catalog.create("orders", 1, {}))
 
-    def test_deleted_topics(self) -> None:
+    def test_reopened_deleted_topics(self) -> None:
         """What was deleted stays deleted, records included."""
         self.need_durability()
         self.send(self.create("gone"), b"a")
@@ -52,7 +52,7 @@ class ReopenContract(LogStoreHarness):
         self.assertEqual(self.values(self.partitions("again")[0]), [b"c"])
         self.assertEqual(self.values(self.create("gone")), [])
 
-    def test_records(self) -> None:
+    def test_reopened_records(self) -> None:
         """Every record is where it was, and reads the same."""
         self.need_durability()
         partitions = self.create_many(3, config=SMALL_SEGMENTS)
@@ -63,7 +63,7 @@ class ReopenContract(LogStoreHarness):
         self.assertEqual([self.stored(each) for each in self.partitions()], before)
         self.assertEqual([self.bounds(each) for each in self.partitions()], [(0, 30), (0, 30), (0, 0)])
 
-    def test_appends_go_on(self) -> None:
+    def test_reopened_again_and_again(self) -> None:
         """The next record gets the next offset, reopening after reopening."""
         self.need_durability()
         self.create(config=SMALL_SEGMENTS)
@@ -73,7 +73,7 @@ class ReopenContract(LogStoreHarness):
             self.reopen()
         self.assertEqual(self.values(self.partitions()[0])[::2], [b"%d" % number for number in range(6)])
 
-    def test_what_was_under_way(self) -> None:
+    def test_reopened_after_appends_under_way(self) -> None:
         """Appends that were under way when the store was closed are there."""
         self.need_durability()
         partition = self.create()
@@ -83,7 +83,7 @@ class ReopenContract(LogStoreHarness):
             self.accepted(answer)
         self.assertEqual(self.values(self.partitions()[0]), [b"%d" % number for number in range(10)])
 
-    def test_log_start_offset(self) -> None:
+    def test_reopened_log_start_offset(self) -> None:
         """Deleted records stay deleted, to the very offset."""
         self.need_durability()
         middle, all_of_it, none = self.create_many(3, config=SMALL_SEGMENTS)
@@ -97,7 +97,7 @@ class ReopenContract(LogStoreHarness):
         self.assertEqual(len(self.values(self.partitions()[0])), 7)
         self.assertEqual(self.send(self.partitions()[1], b"next").base_offset, 20)
 
-    def test_retention(self) -> None:
+    def test_reopened_retention(self) -> None:
         """What retention removed does not come back."""
         self.need_durability()
         partition = self.create(config={"retention.ms": "60000", **SMALL_SEGMENTS})
@@ -110,7 +110,7 @@ class ReopenContract(LogStoreHarness):
         self.assertEqual(self.bounds(partition), (10, 10))
         self.assertEqual(self.send(partition, b"next").base_offset, 10)
 
-    def test_times(self) -> None:
+    def test_reopened_times(self) -> None:
         """Records are found by time as before."""
         self.need_durability()
         partition = self.create(config=SMALL_SEGMENTS)
@@ -123,7 +123,7 @@ class ReopenContract(LogStoreHarness):
         after = self.finish_all(self.store.offset_for(partition, each) for each in questions)
         self.assertEqual(after, before)
 
-    def test_leader_epoch(self) -> None:
+    def test_reopened_leader_epoch(self) -> None:
         """Where nothing was lost, the epoch is not raised."""
         self.need_durability()
         partition = self.create()
@@ -134,7 +134,7 @@ class ReopenContract(LogStoreHarness):
         self.assertEqual(partition.leader_epoch, epoch)
         self.assertEqual(self.finish(self.store.epoch_end(partition, epoch)), (epoch, 1))
 
-    def test_producers(self) -> None:
+    def test_reopened_producers(self) -> None:
         """A retry is harmless even if it comes after the reopening."""
         self.need_durability()
         self.need("producer_state", "what idempotent producers have sent")
@@ -152,7 +152,7 @@ class ReopenContract(LogStoreHarness):
         self.assertEqual((type(gap), type(stale)), (OutOfOrderSequence, StaleProducerEpoch))
         self.assertEqual(self.send_batch(partition, self.batch(b"5", producer=(7, 1, 5))).base_offset, 5)
 
-    def test_producer_ids(self) -> None:
+    def test_reopened_producer_ids(self) -> None:
         """An id that was given once is not given again."""
         self.need_durability()
         given: set[int] = set()

@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 
 from rustlog.errors import InvalidPartitionCount, TopicExists, TopicNotFound
 from rustlog.interfaces import ILogStore, IPartition, ITopicCatalog
-from rustlog.model import Appended, Isolation, OffsetSpec, StoreLimits, TopicInfo, TopicPartition
+from rustlog.model import Appended, OffsetSpec, StoreLimits, TopicInfo, TopicPartition
 from rustlog.testing.contracts.harness import PLENTY, LogStoreHarness, in_every_course
 
 NEVER_GIVEN = UUID(int=0)
@@ -346,9 +346,3 @@ class TopicContract(LogStoreHarness):
             self.send(partition, name.encode())
         for name, partition in partitions.items():
             self.assertEqual(self.values(partition), [name.encode()])
-
-    def test_read_of_new_topic(self) -> None:
-        """A new topic can be read as soon as it exists: it has no records."""
-        partition = self.create()
-        answers = self.finish(self.store.read([(partition, 0, PLENTY)], PLENTY, Isolation.READ_UNCOMMITTED))
-        self.assertEqual(self.take(partition, answers[0]), [])

@@ -15,18 +15,18 @@ from rustlog.model import Appended, Fetched, Isolation, Record
 from rustlog.settings import TopicConfig
 from rustlog.storage.memory import PARTITIONS_PER_STEP, MemorySettings, MemoryStore, open_store
 from rustlog.storage.memorylog import MemoryPartition
-from rustlog.testing.contracts import LogStoreContract
+from rustlog.testing.contracts import VolatileLogStoreContract
 from rustlog.testing.environment import START_OF_TIME_MS, memory_environment
 
 
-class MemoryStoreContractTests(LogStoreContract, SynchronousTestCase):
+class MemoryStoreContractTests(VolatileLogStoreContract, SynchronousTestCase):
     """The memory store does what every log store must do."""
 
     def open_store(self, environment: Environment) -> MemoryStore:
         return open_store(MemorySettings(), environment)
 
 
-class SmallSegmentsContractTests(LogStoreContract, SynchronousTestCase):
+class SmallSegmentsContractTests(VolatileLogStoreContract, SynchronousTestCase):
     """The same when each batch has a segment of its own, if the topic does not say otherwise."""
 
     def open_store(self, environment: Environment) -> MemoryStore:

@@ -216,11 +216,11 @@ class FailureTests(SyncCase):
 
         class Files:
             def sync_many(self, files: list[object]) -> object:
-                return 1 // 0 if broken.pop() else sync_many(files)  # type: ignore[arg-type]
+                return 1 // 0 if broken.pop() else sync_many(files)
 
             sync_directory = self.disk.sync_directory
 
-        self.rounds = SyncRounds(Files(), self.workers, self.clock)  # type: ignore[arg-type]
+        self.rounds = SyncRounds(Files(), self.workers, self.clock)
         self.write(self.a, self.b)
         self.run_round()
         self.assertIsInstance(self.a.errors[0], ZeroDivisionError)

@@ -9,11 +9,12 @@ from typing import Any
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
-from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.interfaces import IHalfCloseableProtocol, ISSLTransport
 from twisted.internet.testing import StringTransport
 from twisted.logger import LogLevel, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
 from rustlog.observability.requests import RequestLog
@@ -379,13 +380,15 @@ class OversizeTests(ConnectionCase):
         self.assertTrue(self.client.transport.disconnected)
 
     def test_transport_that_can_not_be_half_closed(self) -> None:
-        """Where only the whole connection can be closed, it is, after the answer."""
-        connection = self.world.factory.buildProtocol(None)
-        transport = StringTransport()
-        connection.makeConnection(transport)
-        connection.dataReceived(pack("!I", 20 * MIB))
-        self.assertEqual(len(frames(transport.value())), 1)
-        self.assertTrue(transport.disconnecting)
+        """Where only the whole connection can be closed, it is, after the answer; so it is with TLS."""
+        encrypted = FakeTransport()
+        alsoProvides(encrypted, ISSLTransport)
+        for transport in (StringTransport(), encrypted):
+            connection = self.world.factory.buildProtocol(None)
+            connection.makeConnection(transport)
+            connection.dataReceived(pack("!I", 20 * MIB))
+            self.assertEqual(len(frames(transport.value())), 1)
+            self.assertTrue(transport.disconnecting)
 
 
 class EndTests(ConnectionCase):

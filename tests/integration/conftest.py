@@ -1,0 +1,37 @@
+"""Fixtures of the tests that run a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.daemon import Daemon
+
+
+@pytest.fixture
+def make_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    """Makes brokers on one data directory; none of them outlives the test."""
+    made: list[Daemon] = []
+
+    def make(*options: str, **more: Any) -> Daemon:
+        made.append(Daemon(tmp_path, *options, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()
+
+
+@pytest.fixture(params=["memory", "segments"])
+def storage(request: pytest.FixtureRequest) -> str:
+    """Every log store."""
+    return str(request.param)
+
+
+@pytest.fixture
+def daemon(make_daemon: Callable[..., Daemon], storage: str) -> Daemon:
+    """A broker that is ready, one for each store."""
+    return make_daemon(f"--storage={storage}").start()
