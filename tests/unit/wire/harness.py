@@ -76,7 +76,15 @@ class FakeTransport(StringTransport):
         self.no_delay = enabled
 
     def loseWriteConnection(self) -> None:
+        assert self.producer is None, "a real transport would wait for its producer"
         self.is_write_closed = True
+
+    def loseConnection(self) -> None:
+        assert self.producer is None, "a real transport would wait for its producer"
+        super().loseConnection()
+
+    def abortConnection(self) -> None:
+        self.disconnected = self.disconnecting = True
 
     @property
     def is_reading(self) -> bool:

@@ -258,14 +258,25 @@ class SlowReaderTests(ConnectionCase):
         client.transport.client_reads()
         self.assertEqual(client.received(), [{"Produce": {"offsets": [n]}} for n in (1, 2, 3)])
 
-    def test_unblocked_and_blocked_again(self) -> None:
-        """When the answers that waited fill the transport again, reading stays paused."""
+    def test_queued_requests_wait_until_the_client_reads(self) -> None:
+        """Requests that were received before the answers piled up are worked on one by one, as it reads."""
         self.fill()
+        pending = self.hold_appends()
+        reads: list[object] = []
+        original = self.world.memory.read
+        self.patch(self.world.memory, "read", lambda *args: reads.append(args) or original(*args))
         client = self.world.client(TRANSPORT_BUFFER)
+        client.send(produce(b"first"))
         client.send_bytes(frame(json.dumps(fetch()).encode()) * 3)
-        client.transport.client_reads()
-        self.assertTrue(client.transport.unread)
-        self.assertFalse(client.transport.is_reading)
+        self.assertTrue(client.transport.is_reading)
+        pending[0].callback(None)
+        for number in (1, 2, 3):
+            self.assertEqual(len(reads), number)
+            self.assertFalse(client.transport.is_reading)
+            client.transport.client_reads()
+            client.transport.client_reads()
+        self.assertTrue(client.transport.is_reading)
+        self.assertEqual(len(client.received()), 4)
 
     def test_stuck_in_the_middle_of_a_frame(self) -> None:
         """A client that stops in the middle of a frame is cut off; one that goes on is not."""
