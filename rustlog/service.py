@@ -209,13 +209,13 @@ class BrokerService(Service):
         # The offset store first: it may keep its offsets in the log store.
         for what, store in reversed(self._stores):
             yield self._attempt(f"close the {what}", store.close)
-        yield self._attempt("end the workers", self._environment.workers.close)
+        # All stores that were opened are closed: what a worker still does is to open one in vain.
+        ended = self._attempt("end the workers", self._environment.workers.close)
+        yield self._patience.wait_for(ended, STOP_SECONDS_MAX)
         self._log.info("stopped")
 
     def _drain(self) -> Deferred[Any]:
-        return DeferredList(
-            [self._attempt(f"drain {door.name}", door.factory.drain) for door in self._doors]
-        )
+        return DeferredList([self._attempt(f"drain {door.name}", door.factory.drain) for door in self._doors])
 
     @inlineCallbacks
     def _attempt(self, what: str, function: Callable[[], Any]) -> Steps:

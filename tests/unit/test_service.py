@@ -32,7 +32,7 @@ from rustlog.service import (
     reason,
 )
 from rustlog.settings import BrokerConfig, TopicConfig
-from rustlog.testing.environment import memory_environment
+from rustlog.testing.environment import InlineWorkers, memory_environment
 from tests.doubles import EchoFactory, RecordingProcess
 
 HERE = IPv4Address("TCP", "127.0.0.1", 4711)
@@ -414,6 +414,17 @@ class StopTests(ServiceTestCase):
         self.successResultOf(stopped)
         opening.callback(self.store)
         self.assertEqual(self.journal, ["open log"])
+
+    def test_workers_take_too_long(self) -> None:
+        """Nor does a worker that is still at it, once the stores are closed."""
+        self.patch(InlineWorkers, "close", lambda workers: Deferred())
+        service = self.started()
+        stopped = service.stopService()
+        self.end_drains()
+        self.assertEqual(self.journal[-1], "close log")
+        self.assertNoResult(stopped)
+        self.clock.advance(STOP_SECONDS_MAX)
+        self.successResultOf(stopped)
 
     def test_before_it_begins(self) -> None:
         """Stopped before the reactor runs, it never begins."""

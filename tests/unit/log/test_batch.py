@@ -209,7 +209,7 @@ class SplitTests(SynchronousTestCase):
     """Batches that stand back to back."""
 
     def setUp(self) -> None:
-        self.parts = [reference.batch(b"x" * size, record_count=1) for size in (0, 5, 1000)]
+        self.parts = [reference.batch(b"x" * size, record_count=1) for size in (0, 5, 1000, 0)]
         self.bytes = b"".join(self.parts)
 
     def test_split(self) -> None:

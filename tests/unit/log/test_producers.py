@@ -276,8 +276,8 @@ class RetryTests(ProducerCase):
             told: dict[int, int] = {}
             position = 0
             for back in [*steps_back, *[0] * len(batches)]:
-                # A retry goes back by less than what may be in flight, then on in order.
-                position = max(0, position - back)
+                # A retry goes back, but no further than what may be in flight, then on in order.
+                position = max(0, len(told) - BATCHES_REMEMBERED, position - back)
                 if position < len(batches):
                     offset = self.append(batches[position])
                     self.assertEqual(told.setdefault(position, offset), offset)

@@ -151,6 +151,25 @@ class DecodeTests(SynchronousTestCase):
         values = [each.value for each in decode(build(records, now_ms=NOW))]
         self.assertEqual(values, [each.value for each in records])
 
+    def test_varints_at_their_borders(self) -> None:
+        """Numbers of either sign, just before and behind where one more byte is needed, are right."""
+        deltas = [0]
+        for bits in range(6, 64, 7):
+            deltas += [sign * (2**bits) + step for sign in (1, -1) for step in (-1, 0, 1)]
+        deltas = [each for each in deltas if abs(each) < 2**62]
+        base = 2**62
+        batch = build([Record(b"", timestamp=base + delta) for delta in deltas], now_ms=NOW)
+        payload = b"".join(
+            reference.record((delta, number, None, b"", [])) for number, delta in enumerate(deltas)
+        )
+        self.assertEqual(bytes(batch.payload), payload)
+        self.assertEqual([each.timestamp - base for each in decode(batch)], deltas)
+
+    def test_earliest_timestamp(self) -> None:
+        """The whole range of 64 bits is read, whatever a client may have meant by it."""
+        batch = from_fields((-(2**63), 0, None, b"", []), (2**63 - 1, 1, None, b"", []))
+        self.assertEqual([each.timestamp for each in decode(batch)], [-(2**63), 2**63 - 1])
+
     def test_stray_bytes_in_header_keys(self) -> None:
         """A header key that is not UTF-8 survives being decoded and built anew."""
         batch = from_fields((0, 0, None, b"v", [(b"\xff\xfea", b"1")]), base_timestamp=NOW, max_timestamp=NOW)

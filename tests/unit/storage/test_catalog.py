@@ -79,6 +79,7 @@ class TopicTests(CatalogCase):
         self.assertIs(self.successResultOf(self.catalog.refresh("orders")), info)
         config.clear()
         self.assertEqual(info.config, {"retention.ms": "5"})
+        self.assertFalse(self.create("invoices").internal)
 
     def test_unknown(self) -> None:
         """What is not there is not found, and can not be changed."""

@@ -101,6 +101,7 @@ class AppendTests(SegmentCase):
         self.fill(10)
         content = b"".join(bytes(batch.buffer) for _, batch in self.batches)
         self.assertEqual((self.disk.content(LOG), self.segment.size), (content, len(content)))
+        self.assertEqual((self.segment.base_offset, self.segment.created_ms), (BASE, 5))
 
     def test_several_buffers(self) -> None:
         """A batch may be given in pieces, as a partition places it."""
