@@ -3,7 +3,7 @@ How log events are written: as text for people, or as JSON lines for machines.
 
 Events are those of L{twisted.logger}.  A text line is time, level and message::
 
-    2026-11-18 09:30:00.125+01:00 INFO  rustlog listening on 127.0.0.1:9091 (rustlog)
+    2026-11-18 09:30:00.125+01:00 INFO  ready: rustlog on 127.0.0.1:9091
 
 A JSON line has C{time}, C{level}, C{namespace}, C{message}, perhaps C{failure} (a traceback),
 and every field that the event was logged with.
