@@ -78,10 +78,20 @@ class DataDirectory:
             raise
         return cls(root, files, lock)
 
-    def read_state(self) -> StoreState:
-        """What was written last.  Blocks."""
+    def read_state(self, is_empty: bool) -> StoreState:
+        """
+        What was written last.  Blocks.
+
+        @param is_empty: there is no topic yet, so there need not be a state either.
+        @raise StartupError: there is none.
+        """
         members = self.read(self.root / STATE)
-        return StoreState() if members is None else StoreState(**members)
+        if members is not None:
+            return StoreState(**members)
+        if not is_empty:
+            # Without it nobody knows which leader epochs and producer ids have been used.
+            raise StartupError(f"{self.root / STATE} is missing; restore it from a backup")
+        return StoreState()
 
     def write_state(self, state: StoreState) -> None:
         """Durable when it returns.  Blocks."""

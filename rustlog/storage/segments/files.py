@@ -15,12 +15,20 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
+_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
 _BASE_OFFSET = re.compile("0|[1-9][0-9]*")
 
 
 def segment_path(directory: PurePath, base_offset: int, suffix: str) -> PurePath:
     """Where a file of the segment that begins at C{base_offset} lies."""
     return directory / f"{base_offset}{suffix}"
+
+
+def is_segment_file(name: str) -> bool:
+    """Whether a file of that name is one that this store would have made."""
+    stem, dot, suffix = name.rpartition(".")
+    return dot + suffix in _SUFFIXES and _BASE_OFFSET.fullmatch(stem) is not None
 
 
 def base_offsets(names: list[str]) -> list[int]:

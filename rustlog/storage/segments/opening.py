@@ -78,8 +78,8 @@ def _load(
     files = environment.files
     writer = DocumentWriter(files, environment.workers)
     topic_files = TopicFiles(files, environment.workers, writer, settings.data_dir)
-    state = directory.read_state()
     topics = topic_files.read(directory)
+    state = directory.read_state(is_empty=not topics)
     recovered = {
         topic.name: list(_recover_topic(settings, environment, handles, topic_files, topic, state))
         for topic in topics

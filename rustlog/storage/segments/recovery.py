@@ -21,13 +21,7 @@ from rustlog.log.producers import ProducerTable
 from rustlog.model import TopicPartition
 from rustlog.storage.handles import Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
-from rustlog.storage.segments.files import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    base_offsets,
-    segment_path,
-)
+from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, is_segment_file, segment_path
 from rustlog.storage.segments.partition import Recovered
 from rustlog.storage.segments.segment import Segment, check_batch
 
@@ -66,10 +60,9 @@ def recover(
 
 def _remove_leftovers(files: IFiles, directory: PurePath, names: list[str], bases: list[int]) -> None:
     """Finish what a retention has begun: a crash may leave any of its files."""
-    suffixes = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-    kept = {segment_path(directory, base, suffix).name for base in bases for suffix in suffixes}
+    kept = {str(base) for base in bases}
     for name in names:
-        if name.endswith(suffixes) and name not in kept:
+        if is_segment_file(name) and name.partition(".")[0] not in kept:
             files.unlink(directory / name)
 
 

@@ -87,10 +87,16 @@ class DataDirectoryTests(SynchronousTestCase):
     def test_state(self) -> None:
         """What was written last is read; at first it is that of an empty store."""
         directory = self.claim()
-        self.assertEqual(directory.read_state(), StoreState())
+        self.assertEqual(directory.read_state(is_empty=True), StoreState())
         state = StoreState(leader_epoch=3, next_producer_id=1000, clean=False, sync="250")
         directory.write_state(state)
-        self.assertEqual(directory.read_state(), state)
+        self.assertEqual(directory.read_state(is_empty=False), state)
+
+    def test_missing_state(self) -> None:
+        """Where there are topics there must be a state: without, epochs would be given twice."""
+        with self.assertRaises(StartupError) as caught:
+            self.claim().read_state(is_empty=False)
+        self.assertEqual(str(caught.exception), f"{ROOT}/STATE is missing; restore it from a backup")
 
     def test_lost_tail(self) -> None:
         """A tail may be lost only if the stop was unclean and acknowledgements did not mean the disk."""

@@ -228,3 +228,27 @@ class CutTests(SynchronousTestCase):
         self.assertEqual(caught.exception.offset, 2)
         self.assertEqual(self.lives.partition(0).high_watermark, 8)
         self.assertEqual(self.lives.finish(self.lives.send(0)).base_offset, 8)
+
+    def test_foreign_files(self) -> None:
+        """Files beside the segments that the store did not make are left alone."""
+        foreign = self.path.with_name("notes.log")
+        self.lives.environment.files.put(foreign, b"mine")
+        self.lives.die()
+        self.lives.open()
+        self.assertEqual(self.lives.environment.files.content(foreign), b"mine")
+
+    def test_interrupted_retention(self) -> None:
+        """Segments that retention had begun to remove are removed, and nothing behind them is touched."""
+        lives = Lives(memory_environment(), segment_bytes=100)
+        lives.open()
+        for _ in range(5):
+            lives.finish(lives.send(0))
+        files, directory = lives.environment.files, self.path.parent
+        second = files.content(directory / "1.log")
+        lives.finish(lives.store.delete_records(lives.partition(0), 4))
+        lives.finish(lives.store.maintain())
+        lives.close()
+        files.put(directory / "1.log", second)
+        lives.open()
+        self.assertEqual(list(lives.stored(0)), [4])
+        self.assertNotIn("1.log", files.names(directory))
