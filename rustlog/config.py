@@ -61,6 +61,7 @@ class ListenerConfig:
     One place where clients connect.
 
     @ivar description: the endpoint as it was written.
+    @ivar settings: those of its protocol.
     @ivar advertised: the host and port that clients are told to connect to; C{None} is the address
         on which they did.
     @ivar is_default: nobody asked for it, so it may be left out on machines that have no such
@@ -71,6 +72,7 @@ class ListenerConfig:
     protocol: IWireProtocol
     description: str
     endpoint: IStreamServerEndpoint
+    settings: object = None
     advertised: tuple[str, int] | None = None
     is_default: bool = False
 
@@ -117,7 +119,11 @@ def read(
 def _judge(wanted: Mapping[str, Any], reactor: Any) -> DaemonConfig:
     storage = find(ILogStoreFactory, _text(wanted, "storage"))
     offsets = find(IOffsetStoreFactory, _text(wanted, "offsets"))
-    chosen = [(storage.name, storage.settings_class()), (offsets.name, offsets.settings_class())]
+    listeners = _advertised(_listeners(wanted["listen"], reactor), wanted["advertise"])
+    storage_class, offsets_class = storage.settings_class(), offsets.settings_class()
+    chosen = [(storage.name, storage_class), (offsets.name, offsets_class)]
+    for each in listeners:
+        chosen += [(name, each.protocol.settings_class()) for name in _listener_prefixes(each)]
     said = _sort_settings(wanted["set"], chosen)
     topic_defaults = with_overrides(TopicConfig(), said.topic)
     broker = with_overrides(BrokerConfig(), said.broker)
@@ -127,13 +133,12 @@ def _judge(wanted: Mapping[str, Any], reactor: Any) -> DaemonConfig:
         "topic_defaults": topic_defaults,
         "producer_id_expiration_ms": broker.producer_id_expiration_ms,
     }
-    (_, storage_class), (_, offsets_class) = chosen
     return DaemonConfig(
         storage=storage,
-        storage_settings=_plugin_settings(storage.name, storage_class, shared, said.plugins),
+        storage_settings=_plugin_settings([storage.name], storage_class, shared, said.plugins),
         offsets=offsets,
-        offsets_settings=_plugin_settings(offsets.name, offsets_class, shared, said.plugins),
-        listeners=_advertised(_listeners(wanted["listen"], reactor), wanted["advertise"]),
+        offsets_settings=_plugin_settings([offsets.name], offsets_class, shared, said.plugins),
+        listeners=tuple(_with_settings(each, shared, said.plugins) for each in listeners),
         topic_defaults=topic_defaults,
         broker=broker,
         partitions=_partitions(wanted["partitions"]),
@@ -329,18 +334,35 @@ def own_settings(settings_class: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 
 def _plugin_settings(
-    plugin: str, settings_class: type[Any], shared: Mapping[str, object], said: Mapping[str, object]
+    prefixes: Sequence[str],
+    settings_class: type[Any],
+    shared: Mapping[str, object],
+    said: Mapping[str, object],
 ) -> object:
+    """What was said under the first of C{prefixes}, or, where that says it differently, under the next."""
     names = {each.name for each in attrs.fields(settings_class)}
     values = {name: value for name, value in shared.items() if name in names}
     for key, own in own_settings(settings_class).items():
-        name = f"{plugin}.{key}"
-        if name in said:
-            values[own.alias or own.name] = _structure(name, said[name], settings_class, own.name)
+        for name in (f"{prefix}.{key}" for prefix in prefixes):
+            if name in said:
+                values[own.alias or own.name] = _structure(name, said[name], settings_class, own.name)
     try:
         return settings_class(**values)
     except (ValueError, TypeError) as error:  # from its validators, or a field that must be set
-        raise UsageError(f"the settings of {plugin} are not complete and right: {error}") from error
+        raise UsageError(f"the settings of {prefixes[0]} are not complete and right: {error}") from error
+
+
+def _listener_prefixes(listener: ListenerConfig) -> list[str]:
+    """What is set for a protocol holds for its listeners; what is set for a listener wins."""
+    return [listener.protocol.name, listener.name]
+
+
+def _with_settings(
+    listener: ListenerConfig, shared: Mapping[str, object], said: Mapping[str, object]
+) -> ListenerConfig:
+    settings_class = listener.protocol.settings_class()
+    settings = _plugin_settings(_listener_prefixes(listener), settings_class, shared, said)
+    return attrs.evolve(listener, settings=settings)
 
 
 def _structure(name: str, value: object, settings_class: type[Any], field_name: str) -> object:

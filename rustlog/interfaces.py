@@ -75,11 +75,18 @@ class IWireProtocol(IPlugin):
         "Tuple of Twisted server endpoint strings that are opened when no --listen is given."
     )
 
+    def settings_class():
+        """
+        The attrs class of this protocol's settings, with fields as in L{ILogStoreFactory}.  C{foo_bar} is
+        set with C{--set=PROTOCOL.foo.bar=VALUE} for all its listeners, and with
+        C{--set=LISTENER.foo.bar=VALUE} for one that has a name of its own.
+        """
+
     def factory(listener):
         """
         Make the protocol factory of one listener.
 
-        @param listener: L{rustlog.wire.listener.Listener}: its name, the broker, the
+        @param listener: L{rustlog.wire.listener.Listener}: its name, its settings, the broker, the
             memory budget, the clock, limits.
         @return: an L{IDrainableFactory}.
         """

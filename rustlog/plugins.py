@@ -85,6 +85,7 @@ class WireProtocol:
     Declares a wire protocol.
 
     @ivar maker: dotted name of C{make_factory(listener)}.
+    @ivar settings: dotted name of the attrs class of its settings.
     @ivar default_endpoints: what is opened when no C{--listen} is given.  Those whose address
         the machine does not have (C{::1} without IPv6) are left out.
     """
@@ -93,6 +94,10 @@ class WireProtocol:
     description: str
     maker: str
     default_endpoints: tuple[str, ...] = ()
+    settings: str = "rustlog.settings.NoSettings"
+
+    def settings_class(self) -> type[Any]:
+        return _load(self.name, self.settings)
 
     def factory(self, listener: Any) -> Any:
         return _load(self.name, self.maker)(listener)

@@ -175,6 +175,7 @@ class BrokerService(Service):
             clock=self._environment.clock,
             wall=self._environment.wall,
             requests=RequestLog(is_wanted=self._config.log.level == "debug"),
+            settings=config.settings,
             advertised=config.advertised,
         )
 

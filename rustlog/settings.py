@@ -158,6 +158,11 @@ class BrokerConfig:
     )
 
 
+@frozen
+class NoSettings:
+    """What is set for a plugin that has nothing to set."""
+
+
 C = TypeVar("C", TopicConfig, BrokerConfig)
 
 

@@ -222,20 +222,25 @@ def _plugins(interface: type[Any]) -> Iterator[_Row]:
     """Stores, and what can be set for each."""
     for plugin in installed(interface):
         yield plugin.name, plugin.description
-        try:
-            own = own_settings(plugin.settings_class())
-        except StartupError as error:
-            yield plugin.name, f"({error})"
-            continue
-        for key, field in own.items():
-            default = f"[default: {field.default}]" if isinstance(field.default, (str, int, float)) else ""
-            yield f"{plugin.name}.{key}", f"(--set) {field.metadata.get('doc', '')} {default}"
+        yield from _own_settings(plugin)
 
 
 def _protocols() -> Iterator[_Row]:
     for plugin in installed(IWireProtocol):
         places = ", ".join(plugin.default_endpoints) or "nowhere"
         yield plugin.name, f"{plugin.description} [default: {places}]"
+        yield from _own_settings(plugin)
+
+
+def _own_settings(plugin: Any) -> Iterator[_Row]:
+    try:
+        own = own_settings(plugin.settings_class())
+    except StartupError as error:
+        yield plugin.name, f"({error})"
+        return
+    for key, field in own.items():
+        default = f"[default: {field.default}]" if isinstance(field.default, (str, int, float)) else ""
+        yield f"{plugin.name}.{key}", f"(--set) {field.metadata.get('doc', '')} {default}"
 
 
 def _settings(config_class: type[Any]) -> Iterator[_Row]:

@@ -93,6 +93,14 @@ class EchoFactory(Factory):
         return self.drained
 
 
+@frozen
+class EchoSettings:
+    """How to echo."""
+
+    times: int = 1
+    suffix: str = ""
+
+
 def make_echo(listener: Any) -> EchoFactory:
     return EchoFactory(listener)
 

@@ -4,6 +4,8 @@ What a wire protocol is given to serve one listener, and what all listeners shar
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import field, frozen
 from twisted.internet.interfaces import IReactorTime
 
@@ -62,6 +64,7 @@ class Listener:
 
     @ivar name: what the operator calls it.
     @ivar capacity: shared with all other listeners.
+    @ivar settings: those of the protocol, an instance of the class that its plugin names.
     @ivar advertised: the host and port that clients are to be told, by protocols that tell them;
         C{None} is the address on which they connected.
     """
@@ -73,4 +76,5 @@ class Listener:
     clock: IReactorTime
     wall: IWallClock
     requests: RequestLog = field(factory=RequestLog)
+    settings: Any = None
     advertised: tuple[str, int] | None = None

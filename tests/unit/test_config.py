@@ -14,8 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from rustlog.config import DaemonConfig, ListenerConfig, read
 from rustlog.model import SyncPolicy
 from rustlog.observability.logs import LogConfig, LogFormat
-from rustlog.settings import BrokerConfig, TopicConfig
-from tests.doubles import PickySettings, use_dropins
+from rustlog.settings import BrokerConfig, NoSettings, TopicConfig
+from tests.doubles import EchoSettings, PickySettings, use_dropins
 
 
 class ConfigTestCase(SynchronousTestCase):
@@ -252,6 +252,22 @@ class SettingTests(ConfigTestCase):
             self.refusal(storage="picky", set={"picky.copies": "4"}),
             "the settings of picky are not complete and right: copies must not be more than 3",
         )
+
+    def test_of_protocol(self) -> None:
+        """A setting of a protocol reaches all its listeners; what is set for a listener by name wins."""
+        config = self.read(
+            listen=["echo=tcp:1", "loud/echo=tcp:2", "rustlog=tcp:3"],
+            set={"echo.times": "2", "echo.suffix": "!", "loud.times": "3"},
+        )
+        self.assertEqual(
+            [each.settings for each in config.listeners],
+            [EchoSettings(2, "!"), EchoSettings(3, "!"), NoSettings()],
+        )
+
+    def test_of_other_protocol(self) -> None:
+        """What belongs to a protocol that has no listener is unknown."""
+        message = self.refusal(listen=["rustlog=tcp:3"], set={"echo.times": "2"})
+        self.assertIn("unknown setting 'echo.times'", message)
 
     def test_misspelt(self) -> None:
         """A misspelt setting is not ignored, but gets a hint."""

@@ -26,4 +26,6 @@ missing = LogStoreFactory(
 twin = LogStoreFactory("twin", "One of two.", opener="tests.doubles.open_picky", settings=_MEMORY)
 other_twin = LogStoreFactory("twin", "The other.", opener="tests.doubles.open_picky", settings=_MEMORY)
 
-echo = WireProtocol("echo", "Says what it hears.", maker="tests.doubles.make_echo")
+echo = WireProtocol(
+    "echo", "Says what it hears.", maker="tests.doubles.make_echo", settings="tests.doubles.EchoSettings"
+)
