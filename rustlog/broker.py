@@ -8,20 +8,17 @@ takes a L{RequestContext <rustlog.model.RequestContext>} first: who asks, and th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from attrs import evolve
 from twisted.internet.defer import Deferred, fail, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from rustlog.errors import (
-    InvalidGroup,
-    InvalidPartitionCount,
+    GroupNotFound,
     InvalidRecord,
-    InvalidSetting,
-    InvalidTopicName,
     OffsetOutOfRange,
     PartitionNotFound,
     RecordTooLarge,
@@ -29,6 +26,13 @@ from rustlog.errors import (
     TopicNotFound,
 )
 from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IWallClock
+from rustlog.judging import (
+    check_group,
+    check_growth,
+    check_partition_count,
+    check_topic_name,
+    parse_topic_changes,
+)
 from rustlog.log.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, RecordBatch
 from rustlog.longpoll import Answers, LongPoll, Wants, is_enough
 from rustlog.model import (
@@ -37,31 +41,22 @@ from rustlog.model import (
     Committed,
     FetchWant,
     FoundOffset,
+    GroupDescription,
+    GroupProgress,
     Isolation,
     OffsetSpec,
+    PartitionDescription,
     RequestContext,
     TopicInfo,
     TopicPartition,
-    topic_name_problem,
 )
 from rustlog.results import Result, then
-from rustlog.settings import (
-    BrokerConfig,
-    TopicConfig,
-    is_topic_setting,
-    parse_topic_overrides,
-    with_overrides,
-)
-
-PARTITIONS_MAX = 10_000
-"""Of one topic."""
-
-GROUP_BYTES_MAX = 32_767
-"""What a Kafka string can hold."""
+from rustlog.settings import BrokerConfig, TopicConfig, parse_topic_overrides, with_overrides
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT
 
 Appends = list[Union[Appended, RustlogError]]
+T = TypeVar("T")
 
 
 class Broker:
@@ -173,6 +168,28 @@ class Broker:
         configured: Deferred[TopicInfo] = self._store.catalog.configure(name, judged)
         return configured
 
+    @inlineCallbacks
+    def alter_topic(
+        self,
+        context: RequestContext,
+        name: str,
+        partitions: int | None = None,
+        changes: Mapping[str, object] = {},
+    ) -> Generator[Deferred[Any], Any, TopicInfo]:
+        """
+        Add partitions, change settings, or both; all of it is judged before anything is changed.
+        Fails as L{grow_topic} and L{configure_topic} do.
+        """
+        info = self.topic(context, name)
+        if partitions is not None:
+            check_growth(info, partitions)
+        judged = parse_topic_changes(changes)
+        if partitions is not None:
+            info = yield self._store.catalog.grow(name, partitions)
+        if judged:
+            info = yield self._store.catalog.configure(name, judged)
+        return info
+
     def _topic_changed(self, old: TopicInfo | None, new: TopicInfo | None) -> None:
         if old is not None:
             self._topic_configs.pop(old.name, None)
@@ -269,11 +286,7 @@ class Broker:
         self, context: RequestContext, name: TopicPartition, spec: OffsetSpec | int
     ) -> Deferred[FoundOffset]:
         """Find a position.  Fails with C{PartitionNotFound}."""
-        partition = self._store.partition(name.topic, name.partition)
-        if partition is None:
-            return fail(PartitionNotFound(name.topic, name.partition))
-        found: Deferred[FoundOffset] = self._store.offset_for(partition, spec)
-        return found
+        return self._with_partition(name, self._store.offset_for, spec)
 
     def bounds(self, context: RequestContext, name: TopicPartition) -> tuple[int, int]:
         """
@@ -281,10 +294,47 @@ class Broker:
 
         @raise PartitionNotFound: there is no such partition.
         """
-        partition = self._store.partition(name.topic, name.partition)
+        partition = self._partition(name)
+        return partition.log_start_offset, partition.high_watermark
+
+    def leader_epoch(self, context: RequestContext, name: TopicPartition) -> int:
+        """
+        It is raised when an acknowledged tail may have been lost.
+
+        @raise PartitionNotFound: there is no such partition.
+        """
+        epoch: int = self._partition(name).leader_epoch
+        return epoch
+
+    def describe_partition(
+        self, context: RequestContext, name: TopicPartition
+    ) -> Deferred[PartitionDescription]:
+        """Sizes, for tools.  Fails with C{PartitionNotFound}."""
+        return self._with_partition(name, self._store.describe)
+
+    def delete_records(self, context: RequestContext, name: TopicPartition, before: int) -> Deferred[int]:
+        """
+        Let a log begin at C{before}, unless it does so or later already.
+
+        @return: fires with where it begins now, once that is durable.  Fails with C{PartitionNotFound}, and
+            with C{OffsetOutOfRange} beyond the end.
+        """
+        return self._with_partition(name, self._store.delete_records, before)
+
+    def _partition(self, name: TopicPartition) -> IPartition:
+        partition: IPartition | None = self._store.partition(name.topic, name.partition)
         if partition is None:
             raise PartitionNotFound(name.topic, name.partition)
-        return partition.log_start_offset, partition.high_watermark
+        return partition
+
+    def _with_partition(
+        self, name: TopicPartition, act: Callable[..., Deferred[T]], *arguments: object
+    ) -> Deferred[T]:
+        try:
+            partition = self._partition(name)
+        except PartitionNotFound as error:
+            return fail(error)
+        return act(partition, *arguments)
 
     # -- groups --
 
@@ -315,6 +365,56 @@ class Broker:
         found: Deferred[dict[TopicPartition, Committed]] = self._offsets.fetch(group, partitions)
         return found
 
+    def groups(self, context: RequestContext) -> Deferred[tuple[str, ...]]:
+        """The names of all groups that have committed something, sorted."""
+        names: Deferred[tuple[str, ...]] = self._offsets.groups()
+        return names
+
+    @inlineCallbacks
+    def describe_group(
+        self, context: RequestContext, group: str
+    ) -> Generator[Deferred[Any], Any, GroupDescription]:
+        """
+        How far a group has come, and how far it has to go.  Fails with C{InvalidGroup},
+        C{GroupNotFound}.
+        """
+        yield self._check_exists(group)
+        committed: dict[TopicPartition, Committed] = yield self._offsets.fetch(group)
+        progress = (self._progress(name, each) for name, each in sorted(committed.items()))
+        return GroupDescription(group, tuple(progress))
+
+    @inlineCallbacks
+    def delete_group(self, context: RequestContext, group: str) -> Generator[Deferred[Any], Any, None]:
+        """
+        Forget everything about a group; fires once that is durable.  Fails with C{InvalidGroup},
+        C{GroupNotFound}.
+        """
+        yield self._check_exists(group)
+        yield self._offsets.delete(group)
+
+    @inlineCallbacks
+    def delete_offsets(
+        self, context: RequestContext, group: str, partitions: Iterable[TopicPartition]
+    ) -> Generator[Deferred[Any], Any, None]:
+        """
+        Forget what a group has committed in some partitions, which need not exist any more; fires once that
+        is durable.  Fails with C{InvalidGroup}, C{GroupNotFound}.
+        """
+        yield self._check_exists(group)
+        yield self._offsets.delete(group, list(partitions))
+
+    @inlineCallbacks
+    def _check_exists(self, group: str) -> Generator[Deferred[Any], Any, None]:
+        check_group(group)
+        if group not in (yield self._offsets.groups()):
+            raise GroupNotFound(group)
+
+    def _progress(self, name: TopicPartition, committed: Committed) -> GroupProgress:
+        partition: IPartition | None = self._store.partition(name.topic, name.partition)
+        if partition is None:
+            return GroupProgress(name, committed)
+        return GroupProgress(name, committed, partition.log_start_offset, partition.high_watermark)
+
     def _stamp(
         self, context: RequestContext, name: TopicPartition, committed: Committed, now_ms: int
     ) -> Committed:
@@ -323,42 +423,6 @@ class Broker:
         if not 0 <= committed.offset <= MAX_OFFSET:
             raise OffsetOutOfRange(committed.offset, *bounds)
         return committed if committed.commit_time != -1 else evolve(committed, commit_time=now_ms)
-
-
-# -- judging what clients send ---------------------------------------------------------
-
-
-def check_topic_name(name: str) -> None:
-    """Raise C{InvalidTopicName} if it breaks Kafka's rule."""
-    problem = topic_name_problem(name)
-    if problem is not None:
-        raise InvalidTopicName(name, problem)
-
-
-def check_partition_count(count: int) -> None:
-    """Raise C{InvalidPartitionCount} for one that no topic can have."""
-    if not 1 <= count <= PARTITIONS_MAX:
-        raise InvalidPartitionCount(f"{count} is not within 1..{PARTITIONS_MAX}")
-
-
-def check_group(group: str) -> None:
-    """Raise C{InvalidGroup} for an id that can not be written down."""
-    try:
-        size = len(group.encode())
-    except UnicodeEncodeError:
-        raise InvalidGroup("it is not valid Unicode") from None
-    if size > GROUP_BYTES_MAX:
-        raise InvalidGroup(f"it has {size} bytes, more than {GROUP_BYTES_MAX}")
-
-
-def parse_topic_changes(changes: Mapping[str, object]) -> dict[str, str | None]:
-    """Judge changes of settings; raise C{InvalidSetting}.  C{None} stands for "no override"."""
-    removed = dict.fromkeys(name for name, value in changes.items() if value is None)
-    for name in removed:
-        if not is_topic_setting(name):
-            raise InvalidSetting(name, "no such topic setting")
-    changed = parse_topic_overrides({name: changes[name] for name in changes if name not in removed})
-    return {**removed, **changed}
 
 
 # -- putting answers in their places ---------------------------------------------------

@@ -32,9 +32,9 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.python.usage import UsageError
 
-from rustlog.broker import PARTITIONS_MAX
 from rustlog.errors import InvalidSetting, StartupError
 from rustlog.interfaces import ILogStoreFactory, IOffsetStoreFactory, IWireProtocol
+from rustlog.judging import PARTITIONS_MAX
 from rustlog.model import SyncPolicy
 from rustlog.observability.logs import LEVELS, LogConfig, LogFormat
 from rustlog.plugins import did_you_mean, find, installed

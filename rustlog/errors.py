@@ -115,6 +115,16 @@ class InvalidGroup(RequestRefused):
 
 
 @define(eq=False)
+class GroupNotFound(RequestRefused):
+    """The group has committed nothing, or was deleted."""
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"group not found: {self.group[:300]}"
+
+
+@define(eq=False)
 class OffsetOutOfRange(RequestRefused):
     """The offset lies outside what the partition holds."""
 

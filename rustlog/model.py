@@ -148,6 +148,34 @@ class Committed:
 
 
 @frozen
+class GroupProgress:
+    """
+    How far a group has come in one partition.  The bounds, and with them the lag, are C{None} when the
+    partition is gone.
+    """
+
+    partition: TopicPartition
+    committed: Committed
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets the group has to go."""
+        if self.high_watermark is None:
+            return None
+        return max(0, self.high_watermark - self.committed.offset)
+
+
+@frozen
+class GroupDescription:
+    """A group, and how far it has come in each partition, in their order."""
+
+    group: str
+    offsets: tuple[GroupProgress, ...]
+
+
+@frozen
 class SegmentDescription:
     """One file of a partition, for tools."""
 

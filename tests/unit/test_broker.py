@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError, fail
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from rustlog.broker import GROUP_BYTES_MAX, PARTITIONS_MAX, Broker
+from rustlog.broker import Broker
 from rustlog.errors import (
     Closed,
     InvalidGroup,
@@ -23,6 +23,7 @@ from rustlog.errors import (
     TopicExists,
     TopicNotFound,
 )
+from rustlog.judging import GROUP_BYTES_MAX, PARTITIONS_MAX
 from rustlog.log import records
 from rustlog.log.batch import (
     CONTROL_BIT,

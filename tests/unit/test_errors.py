@@ -19,6 +19,7 @@ SENTENCES = {
     errors.InvalidPartitionCount("0 is none"): "invalid partition count: 0 is none",
     errors.InvalidSetting("segment.ms", "no"): "invalid setting segment.ms: no",
     errors.InvalidGroup("it is empty"): "invalid group id: it is empty",
+    errors.GroupNotFound("g"): "group not found: g",
     errors.OffsetOutOfRange(7, 8, 9): "offset out of range: 7 is not within 8..9",
     errors.RecordTooLarge(10, 9): "record batch of 10 bytes exceeds max.message.bytes=9",
     errors.InvalidRecord("no"): "invalid record: no",

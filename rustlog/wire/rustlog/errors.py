@@ -20,6 +20,7 @@ _SENTENCES: dict[type[RustlogError], str] = {
     errors.InvalidPartitionCount: "invalid partition count: {0.reason}",
     errors.InvalidSetting: "invalid setting {0.name}: {0.reason}",
     errors.InvalidGroup: "invalid group id: {0.reason}",
+    errors.GroupNotFound: "group not found: {0.group}",
     errors.OffsetOutOfRange: (
         "offset out of range: {0.requested} is not within {0.log_start_offset}..{0.high_watermark}"
     ),
