@@ -13,6 +13,7 @@ from rustlog.config import DEFAULTS
 from rustlog.settings import BrokerConfig, TopicConfig, vocabulary
 from rustlog.storage.segments.opening import FORMAT_VERSION
 from rustlog.tap import Options
+from rustlog.wire.kafka.apis import markdown_table
 from rustlog.wire.rustlog import errors
 from rustlog.wire.rustlog.codec import CONTAINERS_MAX, PRODUCE_RECORDS_MAX, decode_request
 from rustlog.wire.rustlog.messages import FRAME_BYTES_MAX, REQUESTS
@@ -137,6 +138,14 @@ class ProtocolReferenceTests(SynchronousTestCase):
         self.assertEqual(limits["Payload of a frame"], [f"{FRAME_BYTES_MAX:,} bytes"])
         self.assertEqual(limits["Records in one `Produce`"], [f"{PRODUCE_RECORDS_MAX:,}"])
         self.assertEqual(limits["Arrays and objects in one request"], [f"{CONTAINERS_MAX:,}"])
+
+
+class KafkaReferenceTests(SynchronousTestCase):
+    """C{docs/reference/kafka-apis.md} says what is offered."""
+
+    def test_apis(self) -> None:
+        """The table is the one that the code makes of itself."""
+        self.assertIn(f"\n{markdown_table()}", page("docs/reference/kafka-apis.md"))
 
 
 class OtherPagesTests(SynchronousTestCase):

@@ -1,0 +1,1 @@
+"""What the requests of the Kafka protocol do, in terms of the broker."""
