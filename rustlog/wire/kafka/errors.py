@@ -35,6 +35,7 @@ _CODES: dict[type[RustlogError], ErrorCode] = {
     errors.InvalidPartitionCount: ErrorCode.invalid_partitions,
     errors.InvalidSetting: ErrorCode.invalid_config,
     errors.InvalidGroup: ErrorCode.invalid_group_id,
+    errors.GroupNotFound: ErrorCode.group_id_not_found,
     errors.OffsetOutOfRange: ErrorCode.offset_out_of_range,
     errors.RecordTooLarge: ErrorCode.message_too_large,
     errors.InvalidRecord: ErrorCode.invalid_record,
