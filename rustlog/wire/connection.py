@@ -1,8 +1,8 @@
 """
-A connection of a framed protocol whose requests are answered in order.
+A connection whose requests are answered in order.
 
-It joins the parts: frames come in (L{rustlog.wire.framing}) when there is memory for them
-(L{rustlog.wire.budget}), requests go through a pipeline (L{rustlog.wire.pipeline}), answers go out as fast
+It joins the parts: requests come in (L{rustlog.wire.receiving}) when there is memory for them
+(L{rustlog.wire.budget}), go through a pipeline (L{rustlog.wire.pipeline}), answers go out as fast
 as the client reads (L{rustlog.wire.output}).  A protocol adds what the bytes mean.
 
 How it ends.  Closing a socket while bytes that the client sent are unread destroys answers that
@@ -30,9 +30,11 @@ from zope.interface import implementer
 
 from rustlog.model import RequestContext
 from rustlog.results import Result
-from rustlog.wire.framing import PREFIX, FrameReceiver, Pause
+from rustlog.wire.framing import PREFIX, FrameReceiver
+from rustlog.wire.lines import LineReceiver
 from rustlog.wire.output import CHUNK_BYTES, OutputQueue
 from rustlog.wire.pipeline import Entry, Pipeline, Work
+from rustlog.wire.receiving import Pause, Receiver
 
 if TYPE_CHECKING:
     from rustlog.wire.factory import ConnectionFactory
@@ -54,9 +56,9 @@ LINGER_BYTES_MAX = 128 * 1024 * 1024
 
 
 @implementer(IHalfCloseableProtocol)
-class FramedConnection(FrameReceiver):
+class Connection(Receiver):
     """
-    One client.
+    One client.  L{FramedConnection} and L{LineConnection} know where its requests begin and end.
 
     @cvar protocol_name: of the wire protocol.
     @ivar last_progress: when it last sent or read something, if it holds memory.
@@ -103,7 +105,7 @@ class FramedConnection(FrameReceiver):
         raise NotImplementedError
 
     def frame_too_large(self, length: int) -> bytes:
-        """What a client is told that announces a frame of C{length} bytes."""
+        """What a client is told that sends, or announces, a request of C{length} bytes."""
         raise NotImplementedError
 
     def too_many_connections(self) -> bytes:
@@ -188,12 +190,7 @@ class FramedConnection(FrameReceiver):
         self._finish_if_done()
 
     def _write(self, answer: bytes) -> None:
-        prefix = PREFIX.pack(len(answer))
-        if len(answer) < CHUNK_BYTES:
-            self._output.write(prefix + answer)
-        else:
-            self._output.write(prefix)
-            self._output.write(answer)
+        self._output.write(answer)
 
     def _release(self, entry: Entry) -> None:
         """Give back the memory of a request that is answered, or never will be."""
@@ -272,7 +269,7 @@ class FramedConnection(FrameReceiver):
 
     def lengthLimitExceeded(self, length: int) -> None:
         self._last_words = self.frame_too_large(length)
-        self._end(f"it announced a frame of {length} bytes", LINGER_SECONDS)
+        self._end(f"its request of {length} bytes is too large", LINGER_SECONDS)
 
     def refuse(self) -> None:
         """It is one too many: tell it so."""
@@ -369,6 +366,22 @@ class FramedConnection(FrameReceiver):
                 bytes_out=self._output.bytes_written,
                 reason=self._end_reason or _reason(reason),
             )
+
+
+class FramedConnection(Connection, FrameReceiver):
+    """Requests and answers are frames."""
+
+    def _write(self, answer: bytes) -> None:
+        prefix = PREFIX.pack(len(answer))
+        if len(answer) < CHUNK_BYTES:
+            super()._write(prefix + answer)
+        else:
+            super()._write(prefix)
+            super()._write(answer)
+
+
+class LineConnection(Connection, LineReceiver):
+    """Requests are lines.  Answers are bytes, which end as the protocol wants them to."""
 
 
 def client_name(peer: object) -> str:

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from rustlog.interfaces import IDrainableFactory
-from rustlog.wire.connection import FramedConnection
+from rustlog.wire.connection import Connection
 from rustlog.wire.listener import Listener
 
 DRAIN_SECONDS_MAX = 5.0
@@ -34,22 +34,22 @@ class ConnectionFactory(Factory):
     _log = Logger()
     noisy = False
 
-    def __init__(self, listener: Listener, make: Callable[[ConnectionFactory], FramedConnection]) -> None:
+    def __init__(self, listener: Listener, make: Callable[[ConnectionFactory], Connection]) -> None:
         self.listener = listener
         self._make = make
-        self._connections: set[FramedConnection] = set()
+        self._connections: set[Connection] = set()
         self._is_draining = False
         self._drained: list[Deferred[None]] = []
         self._deadline: IDelayedCall | None = None
         self._refused = 0
         self._told_at: float | None = None
 
-    def buildProtocol(self, address: IAddress | None) -> FramedConnection:
+    def buildProtocol(self, address: IAddress | None) -> Connection:
         return self._make(self)
 
     # -- what connections tell --
 
-    def connection_made(self, connection: FramedConnection) -> bool:
+    def connection_made(self, connection: Connection) -> bool:
         """Whether it may stay.  If not, it is already on its way out."""
         capacity = self.listener.capacity
         self._connections.add(connection)
@@ -66,7 +66,7 @@ class ConnectionFactory(Factory):
             connection.refuse()
         return False
 
-    def connection_lost(self, connection: FramedConnection) -> None:
+    def connection_lost(self, connection: Connection) -> None:
         """It is gone."""
         self._connections.discard(connection)
         self.listener.capacity.leave()

@@ -4,73 +4,30 @@ Frames: a length, u32 big-endian, and that many bytes.
 L{FrameReceiver} is what all framed protocols are built on.  It differs from its base in three
 ways: a body is collected in time proportional to its size, however small the pieces; a frame is
 announced before its body is received, so that its size can be refused or has to wait; and reading
-is paused for a set of reasons, so that those who have one need not know of each other.
+is paused for a set of reasons, so that those who have one need not know of each other
+(L{rustlog.wire.receiving}).
 """
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from struct import Struct
-from typing import Any
 
 from twisted.protocols.basic import Int32StringReceiver
+
+from rustlog.wire.receiving import Receiver
 
 PREFIX = Struct("!I")
 
 
-class Pause(Enum):
-    """Why nothing more is read from a connection."""
-
-    MEMORY = auto()
-    """The frame that was announced waits for its turn."""
-    IN_FLIGHT = auto()
-    """Enough requests are being worked on."""
-    OUTPUT = auto()
-    """The client has to read its answers first."""
-    ENDING = auto()
-    """The connection is to end when its last answer is written."""
-
-
-class FrameReceiver(Int32StringReceiver):
-    """
-    Calls C{frame_announced}, then C{stringReceived}, for each frame; or
-    C{lengthLimitExceeded} for one that is larger than C{MAX_LENGTH}, and nothing after that.
-    """
-
-    transport: Any
+class FrameReceiver(Receiver, Int32StringReceiver):
+    """A L{Receiver} of frames.  Calls C{frame_announced} as soon as the length of one is known."""
 
     def __init__(self) -> None:
-        self._pauses: set[Pause] = set()
+        super().__init__()
         self._position = 0
         self._length: int | None = None  # of the frame that has been announced
         self._body: bytearray | None = None  # of that frame, when it comes in pieces
         self._is_parsing = False
-        self.bytes_received = 0
-
-    # -- for subclasses --
-
-    def frame_announced(self, length: int) -> None:
-        """
-        The body of a frame follows.  Whoever L{pauses <pause>} from within delays it: none of
-        it is taken before L{resume}.
-        """
-
-    # -- pausing --
-
-    def pause(self, reason: Pause) -> None:
-        """Read nothing until that reason is gone."""
-        if not self._pauses:
-            self.transport.pauseProducing()
-        self._pauses.add(reason)
-
-    def resume(self, reason: Pause) -> None:
-        """That reason is gone."""
-        if reason not in self._pauses:
-            return
-        self._pauses.remove(reason)
-        if not self._pauses:
-            self.transport.resumeProducing()
-            self._parse()
 
     @property
     def is_mid_frame(self) -> bool:

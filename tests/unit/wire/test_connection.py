@@ -503,7 +503,7 @@ class LoggingTests(ConnectionCase):
             client.connection.drain()
 
         for act, reason in [
-            (oversize, "it announced a frame of 4294967295 bytes"),
+            (oversize, "its request of 4294967295 bytes is too large"),
             (stuck, "it neither sent nor read anything for 30.0 s"),
             (drained, "the broker stops"),
         ]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from rustlog.wire.framing import FrameReceiver, Pause
+from rustlog.wire.framing import FrameReceiver
+from rustlog.wire.receiving import Pause
 from tests.unit.wire.harness import frame
 
 
