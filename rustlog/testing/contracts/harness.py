@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from itertools import pairwise
+from pathlib import PurePath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 from unittest import SkipTest
 
@@ -16,7 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
 from rustlog.errors import RustlogError
-from rustlog.interfaces import ISlice
+from rustlog.interfaces import IFiles, ISlice
 from rustlog.log import records
 from rustlog.log.batch import RecordBatch, split_batches
 from rustlog.log.codecs import Codec
@@ -102,6 +104,7 @@ class Harness(_TestCase):
     courses: tuple[Course, ...] = COURSES
     environment: Any
     store: Any
+    _directories: dict[IFiles, PurePath] | None = None
 
     def make_environment(self, course: Course) -> SimulatedEnvironment:
         """A new, empty world."""
@@ -117,6 +120,23 @@ class Harness(_TestCase):
         """Close the store; whatever it left behind may show itself now."""
         self.finish(self.store.close())
         self.pass_time(3600)
+
+    def real_directory(self, environment: Any) -> PurePath:
+        """
+        A real directory that belongs to an environment, as its simulated disk does: the same one for the
+        same environment, empty at first, and gone after the test.
+
+        For C{open_store} of stores whose data is not in C{environment.files}, because a library that
+        they use opens files by itself.  What such a library does when the power fails can not be
+        simulated; all the rest of a course (time, workers, late answers) is.
+        """
+        if self._directories is None:
+            self._directories = {}
+        if environment.files not in self._directories:
+            directory = TemporaryDirectory(prefix="rustlog-contract-")
+            self.addCleanup(directory.cleanup)
+            self._directories[environment.files] = PurePath(directory.name)
+        return self._directories[environment.files]
 
     def open_again(self) -> Any:
         """Open the store on what the environment holds, as this course wants it."""
@@ -171,7 +191,8 @@ class OffsetStoreHarness(Harness):
         To be defined by the author of an offset store.
 
         It may be called more than once with the same environment: then it is the same
-        data.  Another environment is another, empty world.
+        data.  Another environment is another, empty world.  See L{real_directory} if
+        the simulated disk can not hold it.
 
         @return: an L{IOffsetStore <rustlog.interfaces.IOffsetStore>}, or a Deferred of one.
         """
@@ -192,7 +213,8 @@ class LogStoreHarness(Harness):
         To be defined by the author of a log store, with settings of his choice.
 
         It may be called more than once with the same environment: then it is the same
-        data.  Another environment is another, empty world.
+        data.  Another environment is another, empty world.  See L{real_directory} if
+        the simulated disk can not hold it.
 
         @return: an L{ILogStore <rustlog.interfaces.ILogStore>}, or a Deferred of one.
         """

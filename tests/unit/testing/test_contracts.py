@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -545,3 +546,22 @@ class CourseTests(SynchronousTestCase):
                 return opened
 
         self.assertTrue(run(Suite("test_offsets_are_dense")).wasSuccessful())
+
+    def test_real_directory(self) -> None:
+        """A store with files of its own has a directory for each environment, while the test lasts."""
+        given: list[Path] = []
+
+        class Suite(LogStoreContract, SynchronousTestCase):
+            courses = (Course(None), Course(7))
+
+            def open_store(self, environment: Any) -> MemoryStore:
+                directory = Path(self.real_directory(environment))
+                assert directory == Path(self.real_directory(environment.after_crash()))
+                assert list(directory.iterdir()) == []
+                (directory / "log").touch()
+                given.append(directory)
+                return MemoryStore(MemorySettings(), environment)
+
+        self.assertTrue(run(Suite("test_new_store")).wasSuccessful())
+        self.assertEqual(len(set(given)), 2)
+        self.assertEqual([each.exists() for each in given], [False, False])
