@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rustlog.errors import CorruptBatch, InvalidRecord
+from rustlog.errors import CorruptBatch, InvalidRecord, RequestRefused
 from rustlog.log.batch import HEADER_SIZE, NO_PRODUCER_ID, RecordBatch, build_batch
 from rustlog.log.codecs import Codec, compress, decompress
 from rustlog.model import Record
@@ -303,3 +303,14 @@ def first_with_max_timestamp(batch: RecordBatch) -> Record | None:
     if batch.max_timestamp == NO_TIMESTAMP:
         return None
     return first_at_or_after(batch, batch.max_timestamp)
+
+
+def max_timestamp_from(batch: RecordBatch, offset: int) -> int:
+    """
+    The largest timestamp of the records at C{offset} or behind it: what is left to find of a batch
+    whose beginning has been deleted.
+    """
+    try:
+        return max((each.timestamp for each in decode(batch, from_offset=offset)), default=-1)
+    except RequestRefused:
+        return batch.max_timestamp  # The producer's records are no records; the header must do.

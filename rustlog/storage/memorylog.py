@@ -12,11 +12,10 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate, islice
 from operator import attrgetter
 
-from attrs import frozen
 from zope.interface import implementer
 
-from rustlog.errors import OffsetOutOfRange, RequestRefused
-from rustlog.interfaces import IPartition, ISlice
+from rustlog.errors import OffsetOutOfRange
+from rustlog.interfaces import IPartition
 from rustlog.log import records
 from rustlog.log.batch import RecordBatch
 from rustlog.log.epochs import LeaderEpochs
@@ -33,30 +32,10 @@ from rustlog.model import (
     TopicPartition,
 )
 from rustlog.settings import UNLIMITED, TopicConfig
+from rustlog.storage.slices import MemorySlice
 
 LEADER_EPOCH = 0
 """Nothing is ever lost while the process lives, so the epoch is never raised."""
-
-
-@implementer(ISlice)
-@frozen
-class MemorySlice:
-    """Batches that are in memory anyway."""
-
-    content: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
-    def region(self) -> None:
-        return None
-
-    def buffer(self) -> bytes:
-        return self.content
-
-    def release(self) -> None:
-        """Nothing is held."""
 
 
 class Segment:
@@ -132,7 +111,7 @@ class Segment:
             self.start = self.ends[gone - 1]
             del self.base_offsets[:gone], self.ends[:gone], self.batches[:gone], self.max_timestamps[:gone]
         if self.base_offset < offset:
-            self.max_timestamps[0] = max_timestamp_from(RecordBatch(self.batches[0]), offset)
+            self.max_timestamps[0] = records.max_timestamp_from(RecordBatch(self.batches[0]), offset)
         self.newest = list(accumulate(self.max_timestamps, max))
 
     def first_at_or_after(self, ms: int, from_offset: int) -> Record | None:
@@ -143,14 +122,6 @@ class Segment:
                     if record.timestamp >= ms:
                         return record
         return None
-
-
-def max_timestamp_from(batch: RecordBatch, offset: int) -> int:
-    """The largest timestamp of the records at the offset or behind it."""
-    try:
-        return max((each.timestamp for each in records.decode(batch, from_offset=offset)), default=-1)
-    except RequestRefused:
-        return batch.max_timestamp  # The producer's records are no records; the header must do.
 
 
 @implementer(IPartition)

@@ -16,7 +16,8 @@ from rustlog.log import records
 from rustlog.log.batch import RecordBatch, build_batch, split_batches
 from rustlog.model import OffsetSpec, Record, TopicInfo, TopicPartition
 from rustlog.settings import TopicConfig
-from rustlog.storage.memorylog import MemoryPartition, MemorySlice, Segment
+from rustlog.storage.memorylog import MemoryPartition, Segment
+from rustlog.storage.slices import MemorySlice
 
 TOPIC = TopicInfo(UUID(int=1), "orders", 1)
 

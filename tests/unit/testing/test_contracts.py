@@ -23,7 +23,8 @@ from rustlog.model import Committed, Fetched, FoundOffset, StoreLimits
 from rustlog.offsets.memory import MemoryOffsets
 from rustlog.storage.catalog import Catalog
 from rustlog.storage.memory import MemorySettings, MemoryStore
-from rustlog.storage.memorylog import MemoryPartition, MemorySlice
+from rustlog.storage.memorylog import MemoryPartition
+from rustlog.storage.slices import MemorySlice
 from rustlog.storage.watchers import Watchers
 from rustlog.testing.contracts import Course, LogStoreContract, OffsetStoreContract
 from rustlog.testing.contracts.harness import LogStoreHarness

@@ -21,7 +21,7 @@ from rustlog.log.batch import CONTROL_BIT, RecordBatch, build_batch
 from rustlog.log.codecs import Codec
 from rustlog.log.records import build
 from rustlog.model import Appended, Fetched, Record, TopicPartition
-from rustlog.storage.memorylog import MemorySlice
+from rustlog.storage.slices import MemorySlice
 from rustlog.wire.rustlog.codec import PRODUCE_RECORDS_MAX, encode_response
 from rustlog.wire.rustlog.handlers import DoesNotFit, Handlers
 from rustlog.wire.rustlog.messages import (
