@@ -1,0 +1,1 @@
+"""Plugins for rustlog: stores in SQLite, and a protocol of lines."""

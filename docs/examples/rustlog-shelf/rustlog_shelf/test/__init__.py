@@ -1,0 +1,1 @@
+"""Tests that are installed: C{trial rustlog_shelf}."""
