@@ -6,12 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.logger import Logger
-from twisted.python.failure import Failure
-
 from rustlog.errors import RustlogError
-from rustlog.results import Result
+from rustlog.results import Result, then
+from rustlog.wire.answering import AnsweredWork
 from rustlog.wire.connection import FramedConnection
 from rustlog.wire.factory import ConnectionFactory
 from rustlog.wire.listener import Listener
@@ -75,13 +72,12 @@ class Misunderstood(Work):
         return encode_error(self.outcome)
 
 
-class RequestWork(Work):
+class RequestWork(AnsweredWork):
     """A request, and what becomes of it."""
 
-    _log = Logger()
-
     def __init__(self, connection: RustlogConnection, request: Request) -> None:
-        self._connection = connection
+        super().__init__(connection.context)
+        self._handlers = connection.handlers
         self._request: Request | None = request
         self.name = _NAMES[type(request)]
         self.topic = request.topic
@@ -93,17 +89,11 @@ class RequestWork(Work):
             self.is_cancellable = True
             self.answer_bytes_max = FRAME_BYTES_MAX
 
-    def start(self) -> Result[bytes]:
+    def perform(self) -> Result[bytes]:
         request, self._request = self._request, None  # It may be large: let it go.
         assert request is not None
-        try:
-            result: Any = self._connection.handlers.handle(self._connection.context, request)
-            if type(result) is not Deferred:
-                return self._encode(result)
-        except Exception:
-            # Whatever goes wrong, the client is told, and can go on.
-            return self._explain(Failure())
-        return result.addCallback(self._encode).addErrback(self._explain)
+        response: Any = self._handlers.handle(self.context, request)
+        return then(response, self._encode)
 
     def _encode(self, response: Response) -> bytes:
         if isinstance(response, ProduceResponse):
@@ -112,17 +102,8 @@ class RequestWork(Work):
             self.records = len(response.records)
         return encode_response(response)
 
-    def _explain(self, failure: Failure) -> Any:
-        if failure.check(CancelledError) is not None:
-            return failure  # The client is gone.
-        if isinstance(failure.value, RustlogError):
-            self.outcome = message_for(failure.value)
-        else:
-            self.outcome = INTERNAL_ERROR
-            self._log.failure(
-                "{request} of {client} failed in an unexpected way",
-                failure,
-                request=self.name,
-                client=self._connection.context.client,
-            )
-        return encode_error(self.outcome)
+    def words_for(self, error: RustlogError | None) -> str:
+        return INTERNAL_ERROR if error is None else message_for(error)
+
+    def encode_refusal(self, words: str) -> bytes:
+        return encode_error(words)

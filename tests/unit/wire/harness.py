@@ -14,19 +14,17 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rustlog.broker import Broker
 from rustlog.interfaces import ILogStore
-from rustlog.model import RequestContext
 from rustlog.observability.requests import RequestLog
 from rustlog.offsets.memory import MemoryOffsets
 from rustlog.settings import BrokerConfig, TopicConfig
 from rustlog.storage.memory import MemorySettings, MemoryStore
+from rustlog.testing.broker import CONTEXT, TestBroker
 from rustlog.testing.environment import SimulatedEnvironment, memory_environment
 from rustlog.wire.factory import ConnectionFactory
-from rustlog.wire.listener import Capacity, Listener
 from rustlog.wire.rustlog.protocol import make_factory
 
-CONTEXT = RequestContext("test", "test", "test")
+__all__ = ["CONTEXT", "Client", "FakeTransport", "World", "fetch", "frame", "frames", "produce"]
 
 
 def frame(payload: bytes) -> bytes:
@@ -150,31 +148,21 @@ class World:
         wrap: Any = lambda store, environment: store,
         wrap_offsets: Any = lambda offsets, environment: offsets,
     ) -> None:
-        config = BrokerConfig() if config is None else config
         self.environment = environment = memory_environment() if environment is None else environment
         self.clock = environment.clock
         topic_defaults = TopicConfig() if topic_defaults is None else topic_defaults
         self.memory = MemoryStore(MemorySettings(topic_defaults), environment)
         self.store: ILogStore = wrap(self.memory, environment)
-        self.broker = Broker(
-            self.store,
-            wrap_offsets(MemoryOffsets(), environment),
-            environment.clock,
-            environment.wall,
-            topic_defaults=topic_defaults,
-            config=config,
-            default_partitions=1,
-        )
-        self.capacity = Capacity(config, environment.clock)
-        self.listener = Listener(
-            "door",
-            self.broker,
+        served = TestBroker(
             config,
-            self.capacity,
-            environment.clock,
-            environment.wall,
-            RequestLog() if requests is None else requests,
+            environment=environment,
+            topic_defaults=topic_defaults,
+            store=self.store,
+            offsets=wrap_offsets(MemoryOffsets(), environment),
         )
+        self.broker = served.broker
+        self.capacity = served.capacity
+        self.listener = served.listener(requests=requests)
         self.factory = make_factory(self.listener)
 
     def create(self, topic: str, partitions: int = 1, **config: object) -> None:

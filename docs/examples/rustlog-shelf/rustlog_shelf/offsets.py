@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from sqlite3 import Connection
 
-from attrs import frozen
+from attrs import astuple, frozen
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
@@ -53,7 +53,7 @@ class ShelfOffsets:
         self, group: str, offsets: Mapping[TopicPartition, Committed], generation: int | None = None
     ) -> Deferred[None]:
         rows = [
-            (group, name.topic, name.partition, each.offset, each.leader_epoch, each.metadata, each.commit_time)
+            (group, *astuple(name), each.offset, each.leader_epoch, each.metadata, each.commit_time)
             for name, each in offsets.items()
         ]
         return self._database.run(_commit, group, rows, generation)

@@ -289,7 +289,7 @@ def _start_at(db: Connection, partition: ShelfPartition, offset: int) -> None:
 
 def retire(db: Connection, partition: ShelfPartition, config: TopicConfig, now_ms: int) -> tuple[int, bool]:
     """One step of retention; the log start offset, and whether there may be more to do."""
-    start, end = bounds(db, partition)
+    start, _ = bounds(db, partition)
     limited = config.retention_bytes != UNLIMITED
     size = _size(db, partition, start) if limited else 0
     kept = start
@@ -306,7 +306,7 @@ def retire(db: Connection, partition: ShelfPartition, config: TopicConfig, now_m
 
 
 def _oldest(db: Connection, partition: ShelfPartition, start: int) -> list[tuple[int, int, int]]:
-    """Next offset, length and time of a step's worth of batches; records without a time are as old as their write."""
+    """Of a step's worth of batches next offset, length, and time: that of the write, if they bear none."""
     rows = db.execute(
         "SELECT next_offset, length(content), iif(max_timestamp < 0, appended_ms, max_timestamp) FROM batches"
         " WHERE partition = ? AND next_offset > ? ORDER BY next_offset LIMIT ?",
