@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.daemon import Daemon
+from tests.integration.installation import Installation
 
 
 @pytest.fixture
@@ -35,3 +36,9 @@ def storage(request: pytest.FixtureRequest) -> str:
 def daemon(make_daemon: Callable[..., Daemon], storage: str) -> Daemon:
     """A broker that is ready, one for each store."""
     return make_daemon(f"--storage={storage}").start()
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    """A fresh one, without rustlog."""
+    return Installation(tmp_path)

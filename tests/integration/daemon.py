@@ -48,7 +48,10 @@ class Daemon:
 
     It can be killed and started again, and finds its data then.
 
+    @ivar python: the interpreter of an L{Installation <tests.integration.installation.Installation>}; by
+        default that of the tests, which finds this checkout and the plugins of the tests.
     @ivar directory: its working directory, too.
+    @ivar ports: of all its listeners; C{port} is the first.
     @ivar log: all that it has ever said on stdout and stderr.
     """
 
@@ -59,15 +62,21 @@ class Daemon:
         before: Sequence[str] = ("-n", "--pidfile="),
         runner: str = "twistd",
         listen: str = "rustlog=tcp:0:interface=127.0.0.1",
+        python: str | None = None,
     ) -> None:
         self.directory = directory
         self._log_file = directory / "daemon.out"
         self._command = command(
             runner, *before, "rustlog", f"--data-dir={directory / 'data'}", f"--listen={listen}", *options
         )
+        self._environment = environment()
+        if python is not None:
+            self._command[0] = python
+            del self._environment["PYTHONPATH"]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self.port = 0
+        self.ports: list[int] = []
 
     def __enter__(self) -> Daemon:
         return self.start()
@@ -92,7 +101,7 @@ class Daemon:
             self._process = subprocess.Popen(
                 self._command,
                 cwd=self.directory,
-                env=environment(),
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -103,8 +112,8 @@ class Daemon:
         """Run, and wait until it is ready."""
         self.launch()
         match = self.wait_for_log(_READY)
-        ports = _PORT.findall(match["places"])
-        self.port = int(ports[0]) if ports else 0
+        self.ports = [int(each) for each in _PORT.findall(match["places"])]
+        self.port = self.ports[0] if self.ports else 0
         return self
 
     def wait_for_log(self, pattern: re.Pattern[str] | str) -> re.Match[str]:
