@@ -15,8 +15,9 @@ from rustlog.storage.segments.opening import FORMAT_VERSION
 from rustlog.tap import Options
 from rustlog.wire.kafka.apis import markdown_table
 from rustlog.wire.rustlog import errors
-from rustlog.wire.rustlog.codec import CONTAINERS_MAX, PRODUCE_RECORDS_MAX, decode_request
+from rustlog.wire.rustlog.codec import CONTAINERS_MAX, decode_request
 from rustlog.wire.rustlog.messages import FRAME_BYTES_MAX, REQUESTS
+from rustlog.wire.rustlog.sizes import PRODUCE_RECORDS_MAX
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,41 +1,48 @@
 """
-JSON to requests, and responses to JSON.
+Messages to JSON, and JSON to messages.
 
-Requests are read twice at most.  The first look is a fast one, done by C code wherever bytes are
-counted by the million.  Whatever it stumbles over, and everything in which the words C{true}
-or C{false} occur (to Python C{True} is a number, and would pass for a byte), gets a second, careful look,
-which also finds the words for what is wrong.
+A broker uses L{decode_request} and L{encode_response}, a client L{encode_request} and L{decode_response}.
 """
 
 from __future__ import annotations
 
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 import orjson
 from cattrs import Converter
+from cattrs.errors import BaseValidationError
 
+from rustlog.wire.rustlog.fields import CAREFUL, FAST, shown
 from rustlog.wire.rustlog.messages import (
-    FRAME_BYTES_MAX,
     REQUESTS,
     RESPONSES,
-    U32,
-    U64,
+    DeleteGroupRequest,
     ErrorResponse,
-    Payloads,
+    FetchedRecord,
+    FetchRequest,
+    FetchResponse,
+    Header,
+    ProduceRequest,
     Request,
     Response,
-    Settings,
 )
-
-U32_MAX = 2**32 - 1
-U64_MAX = 2**64 - 1
-SHOWN_MAX = 64
-"""How much of a wrong value is shown."""
+from rustlog.wire.rustlog.sizes import PRODUCE_RECORDS_MAX
 
 MESSAGE_MAX = 2000
 """Characters of an error message; what clients made up and we repeat may be as large as a frame."""
+
+CONTAINERS_MAX = 2 * PRODUCE_RECORDS_MAX
+"""
+How many arrays and objects a request may contain: more than a good one needs.  Each can take
+thirty times the memory that it takes as text.
+"""
+
+_REQUEST_NAMES = {each: name for name, each in REQUESTS.items()}
+_RESPONSE_NAMES = {each: name for name, each in RESPONSES.items()}
+_FIELDLESS = {name for name, each in REQUESTS.items() if not attrs.fields(each)}
 
 
 class ParseError(ValueError):
@@ -45,42 +52,11 @@ class ParseError(ValueError):
         return f"failed to parse request: {self.args[0]}"
 
 
-# -- sizes -------------------------------------------------------------------------
-
-_PRODUCE_FRAME = len('{"Produce":{"offsets":[]}}')
-_FETCH_FRAME = len('{"Fetch":{"records":[],"next_offset":}}') + len(str(U64_MAX))
-_FETCH_RECORD = len('{"offset":,"payload":},')
-_ONE_DIGIT = bytes(range(10))
-_TWO_DIGITS_AT_MOST = bytes(range(100))
-
-PRODUCE_RECORDS_MAX = (FRAME_BYTES_MAX - _PRODUCE_FRAME) // len(f"{2**63},")
-"""How many records a Produce may have, so that their offsets fit an answer, whatever they will be."""
-
-CONTAINERS_MAX = 2 * PRODUCE_RECORDS_MAX
-"""
-How many arrays and objects a request may contain: more than a good one needs.  Each can take
-thirty times the memory that it takes as text.
-"""
-
-FETCH_ROOM = FRAME_BYTES_MAX - _FETCH_FRAME
-"""Bytes of an answer to a Fetch that are left for records."""
+class BadResponse(ValueError):
+    """It is no response; the message says why."""
 
 
-def array_size(payload: bytes) -> int:
-    """How many bytes it takes as a JSON array of numbers."""
-    if not payload:
-        return 2
-    tens = len(payload.translate(None, _ONE_DIGIT))
-    hundreds = len(payload.translate(None, _TWO_DIGITS_AT_MOST))
-    return 2 * len(payload) + tens + hundreds + 1
-
-
-def fetched_record_size(offset: int, payload: bytes) -> int:
-    """What it takes of L{FETCH_ROOM}."""
-    return _FETCH_RECORD + len(str(offset)) + array_size(payload)
-
-
-# -- requests ----------------------------------------------------------------------
+# -- requests, as the broker reads them --------------------------------------------
 
 
 def decode_request(payload: bytes) -> Request:
@@ -91,12 +67,21 @@ def decode_request(payload: bytes) -> Request:
     """
     name, body = _variant(_load(payload))
     request_class = REQUESTS[name]
-    if b"true" not in payload and b"false" not in payload:
-        try:
-            return _fast.structure(body, request_class)
-        except (ValueError, TypeError, KeyError):
-            pass  # The careful look says what it is.
-    return _look_carefully(name, body, request_class)
+    encoding = "base64" if body.get("encoding") == "base64" else "json"
+    request = None
+    if not _may_mislead(request_class, encoding, payload):
+        request = _look_fast(body, request_class, FAST[encoding])
+    if request is None:
+        request = _look_carefully(name, body, request_class, CAREFUL[encoding])
+    _check(name, request)
+    return request
+
+
+def _may_mislead(request_class: type[Request], encoding: str, payload: bytes) -> bool:
+    """Whether booleans could pass for bytes."""
+    if request_class is not ProduceRequest or encoding == "base64":
+        return False
+    return b"true" in payload or b"false" in payload
 
 
 def _load(payload: bytes) -> object:
@@ -109,22 +94,35 @@ def _load(payload: bytes) -> object:
 
 
 def _variant(message: object) -> tuple[str, dict[str, Any]]:
+    if type(message) is str and message in _FIELDLESS:
+        return message, {}
     if type(message) is not dict or len(message) != 1:
         raise ParseError(f"it must be an object with one key, which is one of {', '.join(REQUESTS)}")
     ((name, body),) = message.items()
     if name not in REQUESTS:
-        raise ParseError(f"unknown request {_shown(name)}; there are {', '.join(REQUESTS)}")
+        raise ParseError(f"unknown request {shown(name)}; there are {', '.join(REQUESTS)}")
+    if body is None and name in _FIELDLESS:
+        return name, {}
     if type(body) is not dict:
-        raise ParseError(f"{name}: {_shown(body)} is not an object")
+        raise ParseError(f"{name}: {shown(body)} is not an object")
     return name, body
 
 
-def _look_carefully(name: str, body: dict[str, Any], request_class: type[Request]) -> Request:
+def _look_fast(body: dict[str, Any], request_class: type[Request], converter: Converter) -> Request | None:
+    try:
+        return converter.structure(body, request_class)
+    except (ValueError, TypeError, KeyError):
+        return None  # The careful look says what is wrong.
+
+
+def _look_carefully(
+    name: str, body: dict[str, Any], request_class: type[Request], converter: Converter
+) -> Request:
     values = {}
     for field in attrs.fields(attrs.resolve_types(request_class)):
         if field.name in body:
             try:
-                values[field.name] = _careful.structure(body[field.name], field.type)
+                values[field.name] = converter.structure(body[field.name], field.type)
             except ValueError as error:
                 raise ParseError(f"{name}.{field.name}: {error}") from None
         elif field.default is attrs.NOTHING:
@@ -132,94 +130,178 @@ def _look_carefully(name: str, body: dict[str, Any], request_class: type[Request
     return request_class(**values)
 
 
-def _shown(value: object) -> str:
-    """A wrong value, or what there is to say of it."""
-    if isinstance(value, (list, dict)):
-        return "an array" if isinstance(value, list) else "an object"
-    if value is None or isinstance(value, bool):
-        return orjson.dumps(value).decode()
-    text = repr(value)
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+def _check(name: str, request: Request) -> None:
+    """Fields that are fine by themselves have to fit each other."""
+    if isinstance(request, ProduceRequest):
+        _check_produce(request)
+    elif isinstance(request, FetchRequest):
+        if request.auto_commit and request.group_id is None:
+            raise ParseError(f"{name}.auto_commit: it needs a group_id")
+    elif isinstance(request, DeleteGroupRequest) and request.topic is None and request.partition is not None:
+        raise ParseError(f"{name}.partition: it needs a topic")
 
 
-def _integer(maximum: int) -> Callable[[object, object], int]:
-    def structure(value: object, _: object) -> int:
-        if type(value) is not int:
-            raise ValueError(f"{_shown(value)} is not a whole number within 0..{maximum}")
-        if not 0 <= value <= maximum:
-            raise ValueError(f"{value} is not within 0..{maximum}")
-        return value
-
-    return structure
-
-
-def _text(value: object, _: object) -> str:
-    if type(value) is not str:
-        raise ValueError(f"{_shown(value)} is not a string")
-    return value
+def _check_produce(request: ProduceRequest) -> None:
+    count = len(request.records)
+    if request.keys is None and None in request.records:
+        index = request.records.index(None)
+        what = "base64 in a string" if request.encoding == "base64" else "an array of bytes"
+        raise ParseError(f"Produce.records: record {index}: null is not {what} (a tombstone needs keys)")
+    for name, entries in (
+        ("keys", request.keys),
+        ("headers", request.headers),
+        ("timestamps", request.timestamps),
+    ):
+        if entries is not None and len(entries) != count:
+            raise ParseError(f"Produce.{name}: it has {len(entries)} entries for {count} records")
 
 
-def _settings(value: object, _: object) -> dict[str, object]:
-    if type(value) is not dict:
-        raise ValueError(f"{_shown(value)} is not an object")
-    for name, each in value.items():
-        if type(each) not in (str, int, bool):
-            raise ValueError(f"{_shown(each)} is not a value for {_shown(name)}")
-    return value
+# -- bytes -------------------------------------------------------------------------
 
 
-def _payloads(value: object, _: object) -> list[bytes]:
-    # C{bytes} makes five zeros of 5, and nothing of {}: only lists may get there.
-    if type(value) is not list or not {list}.issuperset(map(type, value)):
-        raise ValueError
-    return list(map(bytes, value))
+def _to_base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")
 
 
-def _payloads_carefully(value: object, _: object) -> list[bytes]:
+_WRITERS: dict[str, Callable[[bytes], Any]] = {"json": list, "base64": _to_base64}
+
+
+def _read_bytes(value: Any, _: object = None) -> bytes:
+    """Of a response: it says itself which of the two it is."""
+    if type(value) is str:
+        return a2b_base64(value, strict_mode=True)
     if type(value) is not list:
-        raise ValueError(f"{_shown(value)} is not an array of records")
-    return [_payload_carefully(index, each) for index, each in enumerate(value)]
+        raise ValueError(f"{shown(value)} is neither an array of bytes nor base64")
+    return bytes(value)
 
 
-def _payload_carefully(index: int, value: object) -> bytes:
-    if type(value) is not list:
-        raise ValueError(f"record {index}: {_shown(value)} is not an array of bytes")
-    if not {int}.issuperset(map(type, value)):
-        wrong = next(each for each in value if type(each) is not int)
-        raise ValueError(f"record {index}: {_shown(wrong)} is not a byte")
-    try:
-        return bytes(value)
-    except ValueError:
-        wrong = next(each for each in value if not 0 <= each <= 255)
-        raise ValueError(f"record {index}: {wrong} is not within 0..255") from None
+def _write_headers(headers: tuple[Header, ...] | None, write: Callable[[bytes], Any]) -> list[Any]:
+    return [[name, None if value is None else write(value)] for name, value in headers or ()]
 
 
-def _converter(payloads: Callable[[object, object], list[bytes]]) -> Converter:
-    converter = Converter(detailed_validation=False)
-    converter.register_structure_hook(str, _text)
-    converter.register_structure_hook(U32, _integer(U32_MAX))
-    converter.register_structure_hook(U64, _integer(U64_MAX))
-    converter.register_structure_hook(Settings, _settings)
-    converter.register_structure_hook(Payloads, payloads)
-    return converter
-
-
-_fast = _converter(_payloads)
-_careful = _converter(_payloads_carefully)
-
-# -- responses ---------------------------------------------------------------------
-
-_responses = Converter()
-_responses.register_unstructure_hook(bytes, list)
+# -- responses, as the broker writes them ------------------------------------------
 
 
 def encode_response(response: Response) -> bytes:
     """Write a response."""
-    return orjson.dumps({RESPONSES[type(response)]: _responses.unstructure(response)})
+    return orjson.dumps({_RESPONSE_NAMES[type(response)]: _responses.unstructure(response)})
 
 
 def encode_error(message: str) -> bytes:
     """Write an Error, shortened if it is very long."""
-    if len(message) > MESSAGE_MAX:
-        message = f"{message[:MESSAGE_MAX]}…"
-    return encode_response(ErrorResponse(message))
+    return encode_response(ErrorResponse(shortened(message)))
+
+
+def shortened(message: str) -> str:
+    """What a client is told, if it would be very long."""
+    return message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]}…"
+
+
+def _fetch_fields(response: FetchResponse) -> dict[str, Any]:
+    write, include = _WRITERS[response.encoding], response.include
+    if include:
+        records = [_record_fields(each, write, include) for each in response.records]
+    else:
+        records = [
+            {"offset": each.offset, "payload": write(each.payload or b"")} for each in response.records
+        ]
+    return {"records": records, "next_offset": response.next_offset}
+
+
+def _record_fields(
+    record: FetchedRecord, write: Callable[[bytes], Any], include: frozenset[str]
+) -> dict[str, Any]:
+    payload = record.payload
+    fields = {"offset": record.offset, "payload": None if payload is None else write(payload)}
+    if "key" in include:
+        fields["key"] = None if record.key is None else write(record.key)
+    if "headers" in include:
+        fields["headers"] = _write_headers(record.headers, write)
+    if "timestamp" in include:
+        fields["timestamp"] = record.timestamp
+    return fields
+
+
+_responses = Converter()
+_responses.register_unstructure_hook(FetchResponse, _fetch_fields)
+_responses.register_unstructure_hook(ErrorResponse, lambda error: {"message": error.message})
+
+# -- requests, as a client writes them ---------------------------------------------
+
+
+def encode_request(request: Request) -> bytes:
+    """Write a request; what is C{None} in it is left out."""
+    fields = _requests.unstructure(request)
+    present = {name: value for name, value in fields.items() if value is not None}
+    return orjson.dumps({_REQUEST_NAMES[type(request)]: present})
+
+
+def _produce_fields(request: ProduceRequest) -> dict[str, Any]:
+    write = _WRITERS[request.encoding or "json"]
+    fields = {
+        **attrs.asdict(request, recurse=False),
+        "records": [None if each is None else write(each) for each in request.records],
+    }
+    if request.keys is not None:
+        fields["keys"] = [None if each is None else write(each) for each in request.keys]
+    if request.headers is not None:
+        fields["headers"] = [_write_headers(each, write) for each in request.headers]
+    return fields
+
+
+def _fetch_request_fields(request: FetchRequest) -> dict[str, Any]:
+    fields = attrs.asdict(request, recurse=False)
+    if request.include is not None:
+        fields["include"] = sorted(request.include)
+    return fields
+
+
+_requests = Converter()
+_requests.register_unstructure_hook(ProduceRequest, _produce_fields)
+_requests.register_unstructure_hook(FetchRequest, _fetch_request_fields)
+
+# -- responses, as a client reads them ---------------------------------------------
+
+
+def decode_response(payload: bytes) -> Response:
+    """
+    Read a response.  Fields that are not known here are ignored.
+
+    @raise BadResponse: it is none.
+    """
+    try:
+        message = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise BadResponse(f"the response is not valid JSON: {error}") from None
+    if type(message) is not dict or len(message) != 1:
+        raise BadResponse("the response is not an object with one key")
+    ((name, body),) = message.items()
+    if name not in RESPONSES:
+        raise BadResponse(f"the response is of an unknown kind, {shown(name)}")
+    try:
+        return _readers.structure(body, RESPONSES[name])
+    except (ValueError, TypeError, KeyError, AttributeError, BaseValidationError) as error:
+        raise BadResponse(f"the response {name} is not what it should be: {error!r}") from None
+
+
+def _read_fetch(fields: Any, _: object) -> FetchResponse:
+    return FetchResponse([_read_record(each) for each in fields["records"]], fields["next_offset"])
+
+
+def _read_record(fields: dict[str, Any]) -> FetchedRecord:
+    payload, key, headers = fields["payload"], fields.get("key"), fields.get("headers")
+    return FetchedRecord(
+        fields["offset"],
+        None if payload is None else _read_bytes(payload),
+        None if key is None else _read_bytes(key),
+        None if headers is None else tuple([_read_header(*each) for each in headers]),
+        fields.get("timestamp"),
+    )
+
+
+def _read_header(name: str, value: Any) -> Header:
+    return name, None if value is None else _read_bytes(value)
+
+
+_readers = Converter(detailed_validation=False)
+_readers.register_structure_hook(FetchResponse, _read_fetch)

@@ -38,7 +38,6 @@ from rustlog.model import (
     TopicPartition,
 )
 from rustlog.results import Result, then
-from rustlog.wire.rustlog.codec import FETCH_ROOM, PRODUCE_RECORDS_MAX, fetched_record_size
 from rustlog.wire.rustlog.messages import (
     FRAME_BYTES_MAX,
     CreateTopicRequest,
@@ -55,6 +54,7 @@ from rustlog.wire.rustlog.messages import (
     Request,
     Response,
 )
+from rustlog.wire.rustlog.sizes import FETCH_ROOM, PRODUCE_RECORDS_MAX, fetched_record_size
 
 READ_BYTES_MIN = 64 * 1024
 READ_BYTES_MAX = FRAME_BYTES_MAX // 2
@@ -249,7 +249,8 @@ class _Reading:
         """Put it into the answer, if that has room; notice if it is full."""
         payload, offset = record.value or b"", record.offset
         assert offset is not None
-        size = fetched_record_size(offset, payload)
+        fetched = FetchedRecord(offset, payload)
+        size = fetched_record_size(fetched)
         if self._records and (len(payload) > self._bytes_left or size > self._room):
             self._is_full = True
             return
@@ -258,7 +259,7 @@ class _Reading:
                 f"max frame size exceeded: record at offset {offset} has {len(payload)} bytes, which as "
                 f"JSON do not fit a frame of {FRAME_BYTES_MAX}; to go on behind it, fetch from {offset + 1}"
             )
-        self._records.append(FetchedRecord(offset, payload))
+        self._records.append(fetched)
         self._bytes_left -= len(payload)
         self._room -= size
         self._is_full = self._bytes_left <= 0

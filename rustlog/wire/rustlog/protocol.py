@@ -19,7 +19,6 @@ from rustlog.wire.rustlog.handlers import Handlers
 from rustlog.wire.rustlog.messages import (
     FRAME_BYTES_MAX,
     REQUESTS,
-    CreateTopicRequest,
     FetchRequest,
     FetchResponse,
     ProduceRequest,
@@ -80,9 +79,8 @@ class RequestWork(AnsweredWork):
         self._handlers = connection.handlers
         self._request: Request | None = request
         self.name = _NAMES[type(request)]
-        self.topic = request.topic
-        if not isinstance(request, CreateTopicRequest):
-            self.partition = request.partition
+        self.topic = getattr(request, "topic", None)
+        self.partition = getattr(request, "partition", None)
         if isinstance(request, ProduceRequest):
             self.overlaps = True
         elif isinstance(request, FetchRequest):

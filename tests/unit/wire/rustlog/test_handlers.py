@@ -22,7 +22,7 @@ from rustlog.log.codecs import Codec
 from rustlog.log.records import build
 from rustlog.model import Appended, Fetched, Record, TopicPartition
 from rustlog.storage.slices import MemorySlice
-from rustlog.wire.rustlog.codec import PRODUCE_RECORDS_MAX, encode_response
+from rustlog.wire.rustlog.codec import encode_response
 from rustlog.wire.rustlog.handlers import DoesNotFit, Handlers
 from rustlog.wire.rustlog.messages import (
     FRAME_BYTES_MAX,
@@ -37,6 +37,7 @@ from rustlog.wire.rustlog.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from rustlog.wire.rustlog.sizes import PRODUCE_RECORDS_MAX
 from tests.unit.wire.harness import CONTEXT, World
 
 
