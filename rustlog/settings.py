@@ -36,6 +36,7 @@ class Setting:
     minimum: int | None = None
     maximum: int | None = None
     choices: tuple[str, ...] = ()
+    is_list: bool = False
 
     def parse(self, value: object) -> Any:
         """The typed value of a text or of a TOML value; raises L{InvalidSetting}."""
@@ -43,12 +44,20 @@ class Setting:
             return self._parse_bool(value)
         if self.type is int:
             return self._parse_int(value)
+        if self.type is float:
+            return self._parse_float(value)
         return self._parse_choice(value)
+
+    def text(self, value: object) -> str:
+        """A typed value in its canonical form, which is Kafka's."""
+        return str(value).lower() if self.type is bool else str(value)
 
     def _parse_bool(self, value: object) -> bool:
         text = str(value).lower()
         if text not in ("true", "false"):
             raise InvalidSetting(self.name, f"{value!r} is neither true nor false")
+        if self.choices and text not in self.choices:
+            raise self._not_honoured(text, self.choices[0])
         return text == "true"
 
     def _parse_int(self, value: object) -> int:
@@ -56,12 +65,28 @@ class Setting:
             number = int(str(value))
         except ValueError:
             raise InvalidSetting(self.name, f"{value!r} is not a whole number") from None
+        self._check_bounds(number)
+        return number
+
+    def _parse_float(self, value: object) -> float:
+        try:
+            number = float(str(value))
+        except ValueError:
+            raise InvalidSetting(self.name, f"{value!r} is not a number") from None
+        self._check_bounds(number)
+        return number
+
+    def _check_bounds(self, number: float) -> None:
+        maximum = INTEGER_MAX if self.maximum is None else self.maximum
+        if self.minimum == maximum and number != maximum:
+            raise self._not_honoured(number, maximum)
         if self.minimum is not None and number < self.minimum:
             raise InvalidSetting(self.name, f"{number} is less than {self.minimum}")
-        maximum = INTEGER_MAX if self.maximum is None else self.maximum
-        if number > maximum:
+        if not number <= maximum:  # so that "nan" is no way out
             raise InvalidSetting(self.name, f"{number} is more than {maximum}")
-        return number
+
+    def _not_honoured(self, value: object, only: object) -> InvalidSetting:
+        return InvalidSetting(self.name, f"{value} is not supported, only {only}: {self.doc}")
 
     def _parse_choice(self, value: object) -> str:
         text = str(value)
@@ -77,21 +102,51 @@ def setting(
     minimum: int | None = None,
     maximum: int | None = None,
     choices: tuple[str, ...] = (),
+    is_list: bool = False,
 ) -> Any:
     """Declare a field of a settings class."""
-    facts = {"doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices}
+    facts = {"doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices, "is_list": is_list}
     return attrs.field(default=default, metadata=facts)
+
+
+def only(value: Any, doc: str) -> Any:
+    """Declare a field that has but one value: the one whose meaning holds here."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return setting(value, doc, minimum=value, maximum=value)
+    return setting(value, doc, choices=(str(value).lower(),))
 
 
 @frozen(kw_only=True)
 class TopicConfig:
-    """What can be set for a topic; C{--set} gives the default for all of them."""
+    """
+    What can be set for a topic; C{--set} gives the default for all of them.
+
+    Some are here because tools send them: those have but one value, which says what is so anyway, or
+    concern compaction only, and then mean as little as they do in Kafka for a topic that is not compacted.
+    """
 
     cleanup_policy: str = setting(
-        "delete", "What happens to old segments; delete removes them.", choices=("delete",)
+        "delete",
+        "What happens to old segments; delete removes them.",
+        choices=("delete",),
+        is_list=True,
     )
+    compression_type: str = only("producer", "Batches stay compressed, or not, as their producer sent them.")
+    delete_retention_ms: int = setting(
+        24 * 3600 * 1000,
+        "How long a compacted topic keeps tombstones; without effect on others.",
+        minimum=0,
+    )
+    file_delete_delay_ms: int = only(0, "Files are removed as soon as nobody reads them.")
+    flush_messages: int = only(INTEGER_MAX, "When data is flushed to disk is said by --sync, not by a count.")
+    flush_ms: int = only(INTEGER_MAX, "When data is flushed to disk is said by --sync.")
     index_interval_bytes: int = setting(
         4096, "How many bytes of log lie between two entries of the offset index.", minimum=0
+    )
+    max_compaction_lag_ms: int = setting(
+        INTEGER_MAX,
+        "How long a record of a compacted topic may wait to be compacted; without effect on others.",
+        minimum=1,
     )
     max_message_bytes: int = setting(
         RECORD_BYTES_MAX + 1024 * 1024,
@@ -99,11 +154,30 @@ class TopicConfig:
         minimum=61,
         maximum=2**30,
     )
+    message_timestamp_after_max_ms: int = only(
+        INTEGER_MAX, "Records may be from the future, however far."
+    )
+    message_timestamp_before_max_ms: int = only(INTEGER_MAX, "Records may be from the past, however far.")
     message_timestamp_type: str = setting(
         "CreateTime",
         "Whether records keep the time their producer gave them or get that of their arrival.",
         choices=("CreateTime", "LogAppendTime"),
     )
+    min_cleanable_dirty_ratio: float = setting(
+        0.5,
+        "How much of a compacted topic must be uncompacted before it is worth the work; "
+        "without effect on others.",
+        minimum=0,
+        maximum=1,
+    )
+    min_compaction_lag_ms: int = setting(
+        0,
+        "How long a record of a compacted topic is safe from compaction; without effect on others.",
+        minimum=0,
+    )
+    min_insync_replicas: int = only(1, "Each partition has one replica, which is in sync with itself.")
+    preallocate: bool = only(False, "Segments grow as they are written.")
+    remote_storage_enable: bool = only(False, "There is no second tier of storage.")
     retention_bytes: int = setting(
         UNLIMITED,
         "How large a partition may grow before its oldest segments are deleted; -1: no limit.",
@@ -117,10 +191,14 @@ class TopicConfig:
     segment_bytes: int = setting(
         2**30, "The size at which a new segment is begun.", minimum=14, maximum=2**31 - 1
     )
+    segment_jitter_ms: int = only(0, "Segments end when segment.ms says so, all at once if it must be.")
     segment_ms: int = setting(
         7 * 24 * 3600 * 1000,
         "The age at which a new segment is begun, even if the old one is small.",
         minimum=1,
+    )
+    unclean_leader_election_enable: bool = only(
+        False, "The one replica of a partition leads it; nobody else is ever elected."
     )
 
 
@@ -169,7 +247,7 @@ C = TypeVar("C", TopicConfig, BrokerConfig)
 def vocabulary(config_class: type[Any]) -> Iterator[Setting]:
     """Every setting of a settings class, in order."""
     for each in attrs.fields(config_class):
-        kind = {"int": int, "bool": bool}.get(str(each.type), str)
+        kind = {"int": int, "bool": bool, "float": float}.get(str(each.type), str)
         yield Setting(each.name.replace("_", "."), kind, each.default, **each.metadata)
 
 
@@ -185,7 +263,8 @@ def parse_topic_overrides(values: Mapping[str, object]) -> dict[str, str]:
     """
     parsed = {}
     for name, value in values.items():
-        parsed[name] = str(_known(_TOPIC, "topic", name).parse(value))
+        known = _known(_TOPIC, "topic", name)
+        parsed[name] = known.text(known.parse(value))
     return parsed
 
 

@@ -67,7 +67,7 @@ class SettingsReferenceTests(SynchronousTestCase):
         table = rows(page("docs/reference/settings.md"), heading)
         del table["Key"]
         expected = {
-            each.name: [str(each.default), _number(each.minimum), _number(each.maximum), each.doc]
+            each.name: [each.text(each.default), _number(each.minimum), _number(each.maximum), each.doc]
             for each in vocabulary(config_class)
         }
         self.assertEqual(table, expected)

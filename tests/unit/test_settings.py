@@ -51,6 +51,33 @@ class SettingTests(SynchronousTestCase):
         for value in ("yes", 1, "", None):
             self.assert_refused(setting, value, f"{value!r} is neither true nor false")
 
+    def test_fractions(self) -> None:
+        """A ratio may be any number within its bounds."""
+        setting = Setting("min.cleanable.dirty.ratio", float, 0.5, "", minimum=0, maximum=1)
+        self.assertEqual([setting.parse(value) for value in ("0.25", 1, "1e-1")], [0.25, 1.0, 0.1])
+        self.assert_refused(setting, "half", "'half' is not a number")
+        self.assert_refused(setting, "-0.1", "-0.1 is less than 0")
+        for value in ("1.5", "nan", "inf"):
+            self.assert_refused(setting, value, f"{float(value)} is more than 1")
+
+    def test_only_one_value(self) -> None:
+        """Where but one value is honoured, any other is refused with the reason."""
+        known = {each.name: each for each in vocabulary(TopicConfig)}
+        self.assertEqual(known["min.insync.replicas"].parse("1"), 1)
+        self.assertEqual(known["preallocate"].parse("False"), False)
+        self.assertEqual(known["compression.type"].parse("producer"), "producer")
+        refused = (("min.insync.replicas", "2"), ("min.insync.replicas", "0"), ("preallocate", "true"))
+        for name, value in refused:
+            reason = f"{value} is not supported, only {known[name].text(known[name].default)}: "
+            self.assert_refused(known[name], value, reason + known[name].doc)
+        self.assert_refused(known["compression.type"], "gzip", "'gzip' is not one of producer")
+
+    def test_canonical_form(self) -> None:
+        """Values are written as Kafka writes them."""
+        self.assertEqual(Setting("preallocate", bool, False, "").text(False), "false")
+        self.assertEqual(Setting("retention.ms", int, 1, "").text(1), "1")
+        self.assertEqual(Setting("min.cleanable.dirty.ratio", float, 0.5, "").text(0.5), "0.5")
+
     def test_choices(self) -> None:
         """A word is one of those that there are."""
         setting = Setting("cleanup.policy", str, "delete", "", choices=("delete", "compact"))
@@ -89,8 +116,9 @@ class OverrideTests(SynchronousTestCase):
 
     def test_topic_overrides(self) -> None:
         """What is set for a topic is kept as text, in one way of writing."""
-        parsed = parse_topic_overrides({"retention.ms": 5, "segment.bytes": "01000"})
-        self.assertEqual(parsed, {"retention.ms": "5", "segment.bytes": "1000"})
+        given = {"retention.ms": 5, "segment.bytes": "01000", "preallocate": "FALSE"}
+        parsed = parse_topic_overrides(given)
+        self.assertEqual(parsed, {"retention.ms": "5", "segment.bytes": "1000", "preallocate": "false"})
 
     def test_unknown(self) -> None:
         """A name that is no topic setting is refused, with those that are."""
