@@ -236,6 +236,15 @@ class ILogStore(Interface):
     def describe(partition):
         """Deferred L{PartitionDescription <rustlog.model.PartitionDescription>}."""
 
+    def producers(partition):
+        """
+        Deferred tuple of L{ProducerDescription <rustlog.model.ProducerDescription>}, the longest silent
+        first; empty where no producer state is kept.
+        """
+
+    def describe_storage():
+        """Deferred L{StorageDescription <rustlog.model.StorageDescription>}."""
+
     def allocate_producer_ids(count):
         """Deferred first id of C{count} fresh ones, durable: never given twice."""
 

@@ -192,6 +192,24 @@ class PartitionDescription:
 
 
 @frozen
+class ProducerDescription:
+    """What a partition remembers of an idempotent producer, for tools; times are those of arrival."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_append_ms: int
+
+
+@frozen
+class StorageDescription:
+    """Where a store keeps the log, in words or as a path; C{free_bytes} is -1 where nobody knows."""
+
+    place: str
+    free_bytes: int = -1
+
+
+@frozen
 class StoreLimits:
     """What a store's format can hold.  All true unless its author says otherwise."""
 

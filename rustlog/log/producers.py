@@ -20,6 +20,7 @@ from attrs import define
 
 from rustlog.errors import InvalidRecord, OutOfOrderSequence, StaleProducerEpoch
 from rustlog.log.batch import RecordBatch
+from rustlog.model import ProducerDescription
 
 BATCHES_REMEMBERED = 5
 
@@ -128,6 +129,15 @@ class ProducerTable:
                 producer.batches = tuple(each for each in producer.batches if each.base_offset < offset)
                 if not producer.batches:
                     del self._producers[producer_id]
+
+    def describe(self) -> tuple[ProducerDescription, ...]:
+        """All of them as tools see them, the longest silent first."""
+        return tuple(
+            ProducerDescription(
+                producer_id, each.batches[-1].epoch, each.batches[-1].last_sequence, each.last_append_ms
+            )
+            for producer_id, each in self._producers.items()
+        )
 
     def snapshot(self) -> list[list[Any]]:
         """

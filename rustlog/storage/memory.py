@@ -24,6 +24,8 @@ from rustlog.model import (
     Isolation,
     OffsetSpec,
     PartitionDescription,
+    ProducerDescription,
+    StorageDescription,
     StoreLimits,
     TopicInfo,
 )
@@ -141,6 +143,9 @@ class MemoryStore:
     def describe(self, partition: MemoryPartition) -> Deferred[PartitionDescription]:
         return self._ask(partition, partition.describe)
 
+    def producers(self, partition: MemoryPartition) -> Deferred[tuple[ProducerDescription, ...]]:
+        return self._ask(partition, partition.describe_producers)
+
     def _ask(
         self, partition: MemoryPartition, method: Callable[..., T], *arguments: object
     ) -> Deferred[T]:
@@ -158,6 +163,9 @@ class MemoryStore:
             raise TopicNotFound(partition.name.topic)
 
     # -- the store as a whole --
+
+    def describe_storage(self) -> Deferred[StorageDescription]:
+        return fail(Closed()) if self._closed else succeed(StorageDescription("memory"))
 
     def allocate_producer_ids(self, count: int) -> Deferred[int]:
         if self._closed:

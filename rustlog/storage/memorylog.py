@@ -26,6 +26,7 @@ from rustlog.model import (
     FoundOffset,
     OffsetSpec,
     PartitionDescription,
+    ProducerDescription,
     Record,
     SegmentDescription,
     TopicInfo,
@@ -251,6 +252,9 @@ class MemoryPartition:
     def describe(self) -> PartitionDescription:
         segments = tuple(SegmentDescription(each.base_offset, each.size) for each in self._segments)
         return PartitionDescription(sum(each.size for each in segments), segments)
+
+    def describe_producers(self) -> tuple[ProducerDescription, ...]:
+        return self._producers.describe()
 
     # -- forgetting --
 

@@ -30,6 +30,8 @@ from rustlog.model import (
     Isolation,
     OffsetSpec,
     PartitionDescription,
+    ProducerDescription,
+    StorageDescription,
     StoreLimits,
     TopicInfo,
     TopicPartition,
@@ -169,6 +171,12 @@ class DelayedLogStore:
 
     def describe(self, partition: IPartition) -> Deferred[PartitionDescription]:
         return self._delays.answer(self.store.describe(partition))
+
+    def producers(self, partition: IPartition) -> Deferred[tuple[ProducerDescription, ...]]:
+        return self._delays.answer(self.store.producers(partition))
+
+    def describe_storage(self) -> Deferred[StorageDescription]:
+        return self._delays.answer(self.store.describe_storage())
 
     def allocate_producer_ids(self, count: int) -> Deferred[int]:
         return self._delays.answer(self.store.allocate_producer_ids(count))

@@ -33,7 +33,9 @@ from rustlog.model import (
     Isolation,
     OffsetSpec,
     PartitionDescription,
+    ProducerDescription,
     SegmentDescription,
+    StorageDescription,
     StoreLimits,
     TopicInfo,
 )
@@ -283,6 +285,9 @@ class SegmentStore:
 
         return self._ask(partition, description)
 
+    def producers(self, partition: SegmentedPartition) -> Deferred[tuple[ProducerDescription, ...]]:
+        return self._ask(partition, partition.producers.describe)
+
     def delete_records(self, partition: SegmentedPartition, before: int) -> Deferred[int]:
         def advance() -> Result[int]:
             if before > partition.high_watermark:
@@ -317,6 +322,13 @@ class SegmentStore:
                 raise self._read_failed(partition, error) from error
 
     # -- the store as a whole --
+
+    def describe_storage(self) -> Deferred[StorageDescription]:
+        if self._closing is not None:
+            return fail(Closed())
+        place = self._settings.data_dir
+        free = self._environment.workers.run(self._environment.files.free_bytes, place)
+        return free.addCallbacks(lambda free_bytes: StorageDescription(str(place), free_bytes), refuse_for)
 
     def allocate_producer_ids(self, count: int) -> Deferred[int]:
         if self._closing is not None:

@@ -40,6 +40,8 @@ class CloseContract(LogStoreHarness):
         self.assert_fails(Closed, store.epoch_end(partition, 0))
         self.assert_fails(Closed, store.delete_records(partition, 0))
         self.assert_fails(Closed, store.describe(partition))
+        self.assert_fails(Closed, store.producers(partition))
+        self.assert_fails(Closed, store.describe_storage())
 
     def test_closed_for_work(self) -> None:
         """A closed store neither hands out ids nor is maintained."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from rustlog.model import FoundOffset, OffsetSpec, PartitionDescription, Record
+from rustlog.model import FoundOffset, OffsetSpec, PartitionDescription, Record, StorageDescription
 from rustlog.testing.contracts.harness import LogStoreHarness, in_every_course
 from rustlog.testing.environment import START_OF_TIME_MS
 
@@ -14,7 +14,7 @@ NOT_FOUND = -1
 
 @in_every_course
 class FindContract(LogStoreHarness):
-    """What C{offset_for}, C{epoch_end} and C{describe} of a log store promise."""
+    """What C{offset_for}, C{epoch_end} and the descriptions of a log store promise."""
 
     def find(self, partition: Any, spec: OffsetSpec | int) -> FoundOffset:
         """What is found for a question."""
@@ -162,6 +162,14 @@ class FindContract(LogStoreHarness):
         for before, after in pairwise(sizes):
             self.assertGreaterEqual(after - before, 100)
         self.assertEqual(self.describe(partition).segments[0].base_offset, 0)
+
+    def test_describe_storage(self) -> None:
+        """A store says where it keeps the log, and how much room there is if it knows that."""
+        description = self.finish(self.store.describe_storage())
+        self.assertIsInstance(description, StorageDescription)
+        self.assertTrue(description.place)
+        self.assertGreaterEqual(description.free_bytes, -1)
+
 
 
 def _first(stamps: list[int], start: int, timestamp: int) -> int:

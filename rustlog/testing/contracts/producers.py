@@ -162,6 +162,30 @@ class ProducerContract(LogStoreHarness):
         self.assertEqual((again.base_offset, again.duplicate, again.log_start_offset), (0, True, 2))
         self.assertEqual(self.bounds(partition), (2, 2))
 
+    # -- for tools --
+
+    def test_description(self) -> None:
+        """Each producer is known by its last batch, in the order in which they were last heard of."""
+        partition = self.create()
+        self.send_batch(partition, self.numbered(0, 3))
+        self.send_batch(partition, self.batch(b"x", producer=(PRODUCER_ID + 1, 5, 0)))
+        self.pass_time(10)
+        before_ms = self.environment.wall.now_ms()
+        self.send(partition, b"from someone who does not count")
+        self.send_batch(partition, self.numbered(0, 2, epoch=1))
+        other, latest = self.finish(self.store.producers(partition))
+        self.assertEqual((other.producer_id, other.epoch, other.last_sequence), (PRODUCER_ID + 1, 5, 0))
+        self.assertEqual((latest.producer_id, latest.epoch, latest.last_sequence), (PRODUCER_ID, 1, 1))
+        self.assertLess(other.last_append_ms, before_ms)
+        self.assertGreaterEqual(latest.last_append_ms, before_ms)
+
+    def test_description_of_nobody(self) -> None:
+        """A partition without idempotent producers knows none, nor does it know those of its neighbour."""
+        mine, other = self.create_many(2)
+        self.send_batch(mine, self.numbered(0))
+        self.send(other, b"a")
+        self.assertEqual(self.finish(self.store.producers(other)), ())
+
     # -- ids --
 
     def test_producer_ids(self) -> None:

@@ -183,6 +183,7 @@ class TopicContract(LogStoreHarness):
         self.assert_fails(TopicNotFound, store.epoch_end(partition, 0))
         self.assert_fails(TopicNotFound, store.delete_records(partition, 1))
         self.assert_fails(TopicNotFound, store.describe(partition))
+        self.assert_fails(TopicNotFound, store.producers(partition))
 
     def test_create_after_delete(self) -> None:
         """A topic that takes a deleted one's name begins at 0, has its own id, and nothing of the old."""
