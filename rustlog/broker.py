@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar, Union
+from uuid import UUID
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, fail, inlineCallbacks
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 
+from rustlog.administration import Administration, refuse_internal
 from rustlog.errors import (
     GroupNotFound,
     InvalidRecord,
@@ -23,6 +25,7 @@ from rustlog.errors import (
     PartitionNotFound,
     RecordTooLarge,
     RustlogError,
+    TopicExists,
     TopicNotFound,
 )
 from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IWallClock
@@ -34,6 +37,7 @@ from rustlog.judging import (
     parse_topic_changes,
 )
 from rustlog.log.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, RecordBatch
+from rustlog.log.topics import configure, grow
 from rustlog.longpoll import Answers, LongPoll, Wants, is_enough
 from rustlog.model import (
     MAX_OFFSET,
@@ -50,8 +54,12 @@ from rustlog.model import (
     TopicInfo,
     TopicPartition,
 )
+from rustlog.producerids import ProducerIds
 from rustlog.results import Result, then
 from rustlog.settings import BrokerConfig, TopicConfig, parse_topic_overrides, with_overrides
+
+NO_ID = UUID(int=0)
+"""Of a topic that does not exist."""
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT
 
@@ -81,6 +89,8 @@ class Broker:
         self._config = config
         self._default_partitions = default_partitions
         self._topic_configs: dict[str, tuple[TopicInfo, TopicConfig]] = {}
+        self._producer_ids = ProducerIds(store)
+        self.administration = Administration(store, topic_defaults, config, default_partitions)
         store.catalog.subscribe(self._topic_changed)
 
     # -- topics --
@@ -117,16 +127,21 @@ class Broker:
         name: str,
         partitions: int | None = None,
         config: Mapping[str, object] = {},
+        validate_only: bool = False,
     ) -> Deferred[TopicInfo]:
         """
         Make a topic; fires once it is durable.  Fails with C{InvalidTopicName},
         C{InvalidPartitionCount}, C{InvalidSetting}, C{TopicExists}.
+
+        @param validate_only: make nothing; the answer is what would be made, but for its id.
         """
         count = self._default_partitions if partitions is None else partitions
         try:
             check_topic_name(name)
             check_partition_count(count)
             overrides = parse_topic_overrides(config)
+            if validate_only:
+                return succeed(self._plan_topic(TopicInfo(NO_ID, name, count, overrides)))
         except RustlogError as error:
             return fail(error)
         created: Deferred[TopicInfo] = self._store.catalog.create(name, count, overrides)
@@ -136,8 +151,9 @@ class Broker:
     def delete_topic(self, context: RequestContext, name: str) -> Generator[Deferred[Any], Any, None]:
         """
         Remove a topic, and what groups have committed in it: a later topic of the same
-        name begins at 0 again.  Fires once durable; fails with C{TopicNotFound}.
+        name begins at 0 again.  Fires once durable; fails with C{TopicNotFound}, C{TopicIsInternal}.
         """
+        refuse_internal(self._store.catalog.get(name))
         yield self._store.catalog.delete(name)
         for group in (yield self._offsets.groups()):
             committed = yield self._offsets.fetch(group)
@@ -145,24 +161,41 @@ class Broker:
             if orphans:
                 yield self._offsets.delete(group, orphans)
 
-    def grow_topic(self, context: RequestContext, name: str, partitions: int) -> Deferred[TopicInfo]:
-        """Add partitions.  Fails with C{TopicNotFound}, C{InvalidPartitionCount}."""
+    def grow_topic(
+        self, context: RequestContext, name: str, partitions: int, validate_only: bool = False
+    ) -> Deferred[TopicInfo]:
+        """
+        Add partitions.  Fails with C{TopicNotFound}, C{TopicIsInternal}, C{InvalidPartitionCount}.
+
+        @param validate_only: add nothing; the answer is what the topic would be.
+        """
         try:
             check_partition_count(partitions)
+            refuse_internal(self._store.catalog.get(name))
+            if validate_only:
+                return succeed(grow(self.topic(context, name), partitions))
         except RustlogError as error:
             return fail(error)
         grown: Deferred[TopicInfo] = self._store.catalog.grow(name, partitions)
         return grown
 
     def configure_topic(
-        self, context: RequestContext, name: str, changes: Mapping[str, object]
+        self,
+        context: RequestContext,
+        name: str,
+        changes: Mapping[str, object],
+        validate_only: bool = False,
     ) -> Deferred[TopicInfo]:
         """
         Change settings; C{None} removes an override.  Fails with C{TopicNotFound},
         C{InvalidSetting}.
+
+        @param validate_only: change nothing; the answer is what the topic would be.
         """
         try:
             judged = parse_topic_changes(changes)
+            if validate_only:
+                return succeed(configure(self.topic(context, name), judged))
         except RustlogError as error:
             return fail(error)
         configured: Deferred[TopicInfo] = self._store.catalog.configure(name, judged)
@@ -189,6 +222,11 @@ class Broker:
         if judged:
             info = yield self._store.catalog.configure(name, judged)
         return info
+
+    def _plan_topic(self, plan: TopicInfo) -> TopicInfo:
+        if self._store.catalog.get(plan.name) is not None:
+            raise TopicExists(plan.name)
+        return plan
 
     def _topic_changed(self, old: TopicInfo | None, new: TopicInfo | None) -> None:
         if old is not None:
@@ -231,6 +269,10 @@ class Broker:
         if config.message_timestamp_type == "LogAppendTime":
             batch = batch.with_append_time(self._wall.now_ms())
         return partition, batch
+
+    def new_producer_id(self, context: RequestContext) -> Deferred[int]:
+        """One that nobody has had before, for an idempotent producer."""
+        return self._producer_ids.take()
 
     # -- reading --
 
@@ -287,6 +329,15 @@ class Broker:
     ) -> Deferred[FoundOffset]:
         """Find a position.  Fails with C{PartitionNotFound}."""
         return self._with_partition(name, self._store.offset_for, spec)
+
+    def end_of_epoch(
+        self, context: RequestContext, name: TopicPartition, epoch: int
+    ) -> Deferred[tuple[int, int]]:
+        """
+        Which leader epoch, of those not above C{epoch}, was the last, and where it ended; (-1, -1) for one
+        that was never reached.  Fails with C{PartitionNotFound}.
+        """
+        return self._with_partition(name, self._store.epoch_end, epoch)
 
     def bounds(self, context: RequestContext, name: TopicPartition) -> tuple[int, int]:
         """

@@ -73,6 +73,16 @@ class TopicExists(RequestRefused):
 
 
 @define(eq=False)
+class TopicIsInternal(RequestRefused):
+    """The broker keeps something of its own in it."""
+
+    topic: str
+
+    def __str__(self) -> str:
+        return f"topic is internal: {self.topic}"
+
+
+@define(eq=False)
 class InvalidTopicName(RequestRefused):
     """The name breaks Kafka's rule for topic names."""
 

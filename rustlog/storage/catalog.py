@@ -13,14 +13,14 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Protocol
 from uuid import UUID
 
-from attrs import evolve
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rustlog.errors import Closed, InvalidPartitionCount, TopicExists, TopicNotFound
+from rustlog.errors import Closed, TopicExists, TopicNotFound
 from rustlog.interfaces import IRandomSource, ITopicCatalog
+from rustlog.log.topics import configure, grow
 from rustlog.model import TopicInfo
 
 Listener = Callable[[TopicInfo | None, TopicInfo | None], object]
@@ -113,19 +113,13 @@ class Catalog:
 
     def grow(self, name: str, partitions: int) -> Deferred[TopicInfo]:
         def plan(old: TopicInfo | None) -> TopicInfo:
-            topic = existing(old, name)
-            if partitions <= topic.partitions:
-                raise InvalidPartitionCount(f"{name} has {topic.partitions} already, {partitions} asked for")
-            return evolve(topic, partitions=partitions)
+            return grow(existing(old, name), partitions)
 
         return self._change(name, plan)
 
     def configure(self, name: str, changes: Mapping[str, str | None]) -> Deferred[TopicInfo]:
         def plan(old: TopicInfo | None) -> TopicInfo:
-            topic = existing(old, name)
-            values = {**topic.config, **changes}
-            kept = {each: value for each, value in values.items() if value is not None}
-            return evolve(topic, config=kept)
+            return configure(existing(old, name), changes)
 
         return self._change(name, plan)
 

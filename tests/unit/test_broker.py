@@ -21,6 +21,7 @@ from rustlog.errors import (
     PartitionNotFound,
     RecordTooLarge,
     TopicExists,
+    TopicIsInternal,
     TopicNotFound,
 )
 from rustlog.judging import GROUP_BYTES_MAX, PARTITIONS_MAX
@@ -229,6 +230,34 @@ class TopicTests(BrokerTestCase):
         for bad in ({"nonsense": None}, {"nonsense": "1"}, {"retention.ms": "x", "segment.ms": None}):
             self.assert_fails(InvalidSetting, self.broker.configure_topic(CONTEXT, "orders", bad))
         self.assertEqual(self.broker.topic(CONTEXT, "orders"), info)
+
+    def test_validate_only(self) -> None:
+        """Who only asks is told what would be, or why it would not; nothing changes."""
+        config = {"retention.ms": 5}
+        plan = self.finish(self.broker.create_topic(CONTEXT, "new", 3, config, validate_only=True))
+        self.assertEqual((plan.name, plan.partitions, dict(plan.config)), ("new", 3, {"retention.ms": "5"}))
+        self.assertEqual(self.broker.topics(CONTEXT), ())
+        info = self.create("orders", 1, retention_ms=1)
+        self.assert_fails(TopicExists, self.broker.create_topic(CONTEXT, "orders", validate_only=True))
+        grown = self.finish(self.broker.grow_topic(CONTEXT, "orders", 2, validate_only=True))
+        self.assertEqual(grown.partitions, 2)
+        self.assert_fails(
+            InvalidPartitionCount, self.broker.grow_topic(CONTEXT, "orders", 1, validate_only=True)
+        )
+        changes = {"retention.ms": None, "segment.ms": 7}
+        changed = self.finish(self.broker.configure_topic(CONTEXT, "orders", changes, validate_only=True))
+        self.assertEqual(dict(changed.config), {"segment.ms": "7"})
+        self.assert_fails(TopicNotFound, self.broker.grow_topic(CONTEXT, "no", 2, validate_only=True))
+        self.assert_fails(TopicNotFound, self.broker.configure_topic(CONTEXT, "no", {}, validate_only=True))
+        self.assertEqual(self.broker.topics(CONTEXT), (info,))
+
+    def test_internal_topics(self) -> None:
+        """What the broker keeps for itself is neither deleted nor made larger."""
+        self.finish(self.store.catalog.create("__own", 1, {}, internal=True))
+        self.assert_fails(TopicIsInternal, self.broker.delete_topic(CONTEXT, "__own"))
+        for validate_only in (False, True):
+            self.assert_fails(TopicIsInternal, self.broker.grow_topic(CONTEXT, "__own", 2, validate_only))
+        self.assertEqual(self.broker.topic(CONTEXT, "__own").partitions, 1)
 
     def test_topic_config(self) -> None:
         """The settings of a topic are its own and, where it has none, the defaults; as they are now."""
@@ -522,6 +551,21 @@ class OffsetTests(BrokerTestCase):
         """What does not exist has no offsets."""
         nowhere = TopicPartition("orders", 9)
         self.assert_fails(PartitionNotFound, self.broker.list_offset(CONTEXT, nowhere, OffsetSpec.LATEST))
+
+    def test_epochs(self) -> None:
+        """A partition knows its leader epoch, and where it ends."""
+        _, end = self.broker.bounds(CONTEXT, ORDERS_0)
+        self.assertEqual(self.broker.leader_epoch(CONTEXT, ORDERS_0), 0)
+        self.assertEqual(self.finish(self.broker.end_of_epoch(CONTEXT, ORDERS_0, 0)), (0, end))
+        self.assertEqual(self.finish(self.broker.end_of_epoch(CONTEXT, ORDERS_0, 1)), (-1, -1))
+        nowhere = TopicPartition("orders", 9)
+        self.assertRaises(PartitionNotFound, self.broker.leader_epoch, CONTEXT, nowhere)
+        self.assert_fails(PartitionNotFound, self.broker.end_of_epoch(CONTEXT, nowhere, 0))
+
+    def test_producer_ids(self) -> None:
+        """Every idempotent producer gets an id of its own."""
+        ids = {self.finish(self.broker.new_producer_id(CONTEXT)) for _ in range(5)}
+        self.assertEqual(len(ids), 5)
 
     def test_bounds(self) -> None:
         """The bounds of a partition are known at once."""

@@ -171,7 +171,6 @@ class FindContract(LogStoreHarness):
         self.assertGreaterEqual(description.free_bytes, -1)
 
 
-
 def _first(stamps: list[int], start: int, timestamp: int) -> int:
     """The first offset, from C{start} on, whose timestamp is not older."""
     return next((each for each in range(start, len(stamps)) if stamps[each] >= timestamp), NOT_FOUND)

@@ -31,6 +31,7 @@ _CODES: dict[type[RustlogError], ErrorCode] = {
     errors.PartitionNotFound: ErrorCode.unknown_topic_or_partition,
     errors.TopicNotFound: ErrorCode.unknown_topic_or_partition,
     errors.TopicExists: ErrorCode.topic_already_exists,
+    errors.TopicIsInternal: ErrorCode.invalid_topic_exception,
     errors.InvalidTopicName: ErrorCode.invalid_topic_exception,
     errors.InvalidPartitionCount: ErrorCode.invalid_partitions,
     errors.InvalidSetting: ErrorCode.invalid_config,

@@ -16,6 +16,7 @@ _SENTENCES: dict[type[RustlogError], str] = {
     errors.PartitionNotFound: "partition not found: topic={0.topic}, partition={0.partition}",
     errors.TopicNotFound: "topic not found: {0.topic}",
     errors.TopicExists: "topic exists already: {0.topic}",
+    errors.TopicIsInternal: "topic is internal: {0.topic}",
     errors.InvalidTopicName: "invalid topic name: {0.reason}",
     errors.InvalidPartitionCount: "invalid partition count: {0.reason}",
     errors.InvalidSetting: "invalid setting {0.name}: {0.reason}",
