@@ -49,7 +49,6 @@ from rustlog.model import (
     GroupProgress,
     Isolation,
     OffsetSpec,
-    PartitionDescription,
     RequestContext,
     TopicInfo,
     TopicPartition,
@@ -356,21 +355,6 @@ class Broker:
         """
         epoch: int = self._partition(name).leader_epoch
         return epoch
-
-    def describe_partition(
-        self, context: RequestContext, name: TopicPartition
-    ) -> Deferred[PartitionDescription]:
-        """Sizes, for tools.  Fails with C{PartitionNotFound}."""
-        return self._with_partition(name, self._store.describe)
-
-    def delete_records(self, context: RequestContext, name: TopicPartition, before: int) -> Deferred[int]:
-        """
-        Let a log begin at C{before}, unless it does so or later already.
-
-        @return: fires with where it begins now, once that is durable.  Fails with C{PartitionNotFound}, and
-            with C{OffsetOutOfRange} beyond the end.
-        """
-        return self._with_partition(name, self._store.delete_records, before)
 
     def _partition(self, name: TopicPartition) -> IPartition:
         partition: IPartition | None = self._store.partition(name.topic, name.partition)

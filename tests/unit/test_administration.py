@@ -96,7 +96,7 @@ class PartitionTests(AdministrationTestCase):
         """What is not there yet can not be forgotten, nor can what the broker needs."""
         self.create()
         self.send(b"a")
-        for offset in (2, -1, -7):
+        for offset in (2, 2**63, 2**64 - 1, -1, -7):
             self.assert_fails(
                 OffsetOutOfRange, self.administration.delete_records(CONTEXT, ORDERS_0, offset)
             )

@@ -12,12 +12,11 @@ from rustlog.errors import (
     InvalidGroup,
     InvalidPartitionCount,
     InvalidSetting,
-    OffsetOutOfRange,
     PartitionNotFound,
     TopicNotFound,
 )
 from rustlog.judging import GROUP_BYTES_MAX, PARTITIONS_MAX
-from rustlog.model import Committed, GroupDescription, GroupProgress, PartitionDescription, TopicPartition
+from rustlog.model import Committed, GroupDescription, GroupProgress, TopicPartition
 from tests.unit.test_broker import CONTEXT, ORDERS_0, ORDERS_1, BrokerTestCase
 
 NOWHERE = TopicPartition("orders", 9)
@@ -70,33 +69,9 @@ class PartitionTests(BrokerTestCase):
         for value in (b"a", b"b", b"c"):
             self.send(value)
 
-    def test_describe(self) -> None:
-        """How large it is, and of what it consists."""
-        found = self.finish(self.broker.describe_partition(CONTEXT, ORDERS_0))
-        self.assertIsInstance(found, PartitionDescription)
-        self.assertEqual(found.size, sum(each.size for each in found.segments))
-        self.assertGreater(found.size, 0)
+    def test_leader_epoch(self) -> None:
+        """It is known at once, of partitions that exist."""
         self.assertEqual(self.broker.leader_epoch(CONTEXT, ORDERS_0), 0)
-
-    def test_delete_records(self) -> None:
-        """A log begins where it is told to, and never earlier than it did."""
-        self.assertEqual(self.finish(self.broker.delete_records(CONTEXT, ORDERS_0, 2)), 2)
-        self.assertEqual(self.broker.bounds(CONTEXT, ORDERS_0), (2, 3))
-        self.assertEqual(self.finish(self.broker.delete_records(CONTEXT, ORDERS_0, 1)), 2)
-        self.assertEqual(self.finish(self.broker.delete_records(CONTEXT, ORDERS_0, 3)), 3)
-
-    def test_delete_what_is_not_there(self) -> None:
-        """What has not been written can not be deleted."""
-        for before in (4, 2**63, 2**64 - 1):
-            error = self.assert_fails(
-                OffsetOutOfRange, self.broker.delete_records(CONTEXT, ORDERS_0, before)
-            )
-            self.assertEqual((error.requested, error.high_watermark), (before, 3))
-
-    def test_unknown_partition(self) -> None:
-        """What does not exist can not be looked at or cut."""
-        self.assert_fails(PartitionNotFound, self.broker.describe_partition(CONTEXT, NOWHERE))
-        self.assert_fails(PartitionNotFound, self.broker.delete_records(CONTEXT, NOWHERE, 0))
         self.assertRaises(PartitionNotFound, self.broker.leader_epoch, CONTEXT, NOWHERE)
 
 
@@ -107,7 +82,7 @@ class GroupsTests(BrokerTestCase):
         super().setUp()
         self.create()
         self.send(b"a", b"b", b"c")
-        self.finish(self.broker.delete_records(CONTEXT, ORDERS_0, 1))
+        self.finish(self.broker.administration.delete_records(CONTEXT, ORDERS_0, 1))
         self.commit("billing", {ORDERS_1: Committed(7, 0, "later", 8), ORDERS_0: Committed(2, -1, "", 9)})
         self.commit("audit", {ORDERS_0: Committed(0, -1, "", 9)})
 

@@ -16,6 +16,7 @@ SENTENCES = {
     errors.TopicNotFound("orders"): "topic not found: orders",
     errors.TopicExists("orders"): "topic exists already: orders",
     errors.InvalidTopicName("a b", "no"): "invalid topic name 'a b': no",
+    errors.TopicIsInternal("__own"): "topic is internal: __own",
     errors.InvalidPartitionCount("0 is none"): "invalid partition count: 0 is none",
     errors.InvalidSetting("segment.ms", "no"): "invalid setting segment.ms: no",
     errors.InvalidGroup("it is empty"): "invalid group id: it is empty",
