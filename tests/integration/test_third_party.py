@@ -4,6 +4,7 @@ Plugins by others: the example of the tutorials, installed with pip, chosen by n
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import socket
@@ -90,6 +91,17 @@ def test_producer_and_consumer(shelf: Daemon) -> None:
         assert client.call("OffsetFetch", **ORDERS, group_id="kitchen") == {"OffsetFetch": {"offset": 2}}
     shelf.stop()
     assert "Traceback" not in shelf.log
+
+
+def test_transcript(shelf: Daemon) -> None:
+    """The conversation in the tutorial goes as it is written there."""
+    page = (ROOT / "docs" / "tutorial" / "write-a-protocol.md").read_text("utf-8")
+    (transcript,) = re.findall(r"^```session\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    turns = re.findall(r"^> (.*)\n(.*)\n", transcript, re.MULTILINE)
+    assert len(turns) > 5
+    shelf.start()
+    with terminal(shelf) as person:
+        assert [(line, person.say(line)) for line, _ in turns] == turns
 
 
 def test_consumer_waits(shelf: Daemon) -> None:

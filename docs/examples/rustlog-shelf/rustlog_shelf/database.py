@@ -101,13 +101,15 @@ def _attempt(connection: sqlite3.Connection, call: Callable[[], Any]) -> Any:
     try:
         outcome = call()
     except Exception as error:  # Whatever it is belongs to the one who asked.
+        if not connection.in_transaction:
+            raise  # SQLite has undone everything, not only this call.
+        connection.execute("ROLLBACK TO attempt")
         outcome = Failure(_in_our_terms(error))
-        connection.execute("ROLLBACK TO attempt")  # Raises when SQLite has undone everything already.
     connection.execute("RELEASE attempt")
     return outcome
 
 
-def _in_our_terms(error: BaseException) -> Any:
+def _in_our_terms(error: BaseException | None) -> Any:
     if not isinstance(error, sqlite3.Error):
         return error
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:

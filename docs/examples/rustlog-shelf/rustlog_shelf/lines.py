@@ -90,13 +90,13 @@ class Command(AnsweredWork):
         self.arguments = arguments
         self.name = type(self).__name__
 
-    def take(self, least: int, most: int) -> list[bytes]:
-        """The arguments after the topic, which is noted; the last one may have spaces."""
+    def take(self, least: int, most: int) -> tuple[str, list[bytes]]:
+        """The topic, and the arguments after it, of which the last may have spaces."""
         topic, *others = self.arguments.split(b" ", most - 1)
         if len(others) < least - 1:
             raise Misunderstood(self.usage)
-        self.topic = topic.decode("utf-8", "replace")
-        return others
+        name = self.topic = topic.decode("utf-8", "replace")
+        return name, others
 
     def number(self, word: bytes) -> int:
         if not _NUMBER.fullmatch(word):
@@ -127,8 +127,8 @@ class Make(Command):
     usage = "MAKE topic partitions"
 
     def perform(self) -> Result[bytes]:
-        (partitions,) = self.take(2, 2)
-        made = self.listener.broker.create_topic(self.context, self.topic, self.number(partitions))
+        topic, (partitions,) = self.take(2, 2)
+        made = self.listener.broker.create_topic(self.context, topic, self.number(partitions))
         return made.addCallback(lambda _: b"OK\n")
 
 
@@ -137,10 +137,10 @@ class Put(Command):
     overlaps = True
 
     def perform(self) -> Result[bytes]:
-        partition, text = self.take(3, 3)
+        topic, (partition, text) = self.take(3, 3)
         self.partition = self.number(partition)
         batch = records.build([Record(unquote_to_bytes(text))], now_ms=self.listener.wall.now_ms())
-        entry = (TopicPartition(self.topic, self.partition), batch)
+        entry = (TopicPartition(topic, self.partition), batch)
         return then(self.listener.broker.produce(self.context, [entry]), self._answer)
 
     def _answer(self, appended: list[Any]) -> bytes:
@@ -157,10 +157,10 @@ class Get(Command):
     answer_bytes_max = BATCH_BYTES_MAX
 
     def perform(self) -> Result[bytes]:
-        partition, offset, *wait = self.take(3, 4)
+        topic, (partition, offset, *wait) = self.take(3, 4)
         self.partition = self.number(partition)
         wait_ms = self.number(wait[0]) if wait else 0
-        want = FetchWant(self.topic, self.partition, self.number(offset), max_bytes=1)
+        want = FetchWant(topic, self.partition, self.number(offset), max_bytes=1)
         found = self.listener.broker.fetch(self.context, [want], max_bytes=1, max_wait_ms=wait_ms)
         return then(found, partial(self._answer, want.offset))
 

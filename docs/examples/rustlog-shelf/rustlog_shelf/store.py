@@ -133,7 +133,7 @@ class ShelfStore:
         self, entries: list[tuple[ShelfPartition, RecordBatch]]
     ) -> Deferred[list[Appended | RustlogError]]:
         appended = self._run(tables.append, entries, self._wall.now_ms())
-        return appended.addCallbacks(self._show, _for_each, callbackArgs=(entries,), errbackArgs=(entries,))
+        return appended.addCallback(self._show, entries).addErrback(lambda why: _for_each(why, entries))
 
     def _show(self, answers: list[Any], entries: list[tuple[ShelfPartition, RecordBatch]]) -> list[Any]:
         for (partition, batch), answer in zip(entries, answers, strict=True):
@@ -145,7 +145,7 @@ class ShelfStore:
     def read(
         self, wants: list[tuple[ShelfPartition, int, int]], max_bytes: int, isolation: Isolation
     ) -> Deferred[list[Fetched | RustlogError]]:
-        return self._run(tables.read, wants, max_bytes).addErrback(_for_each, wants)
+        return self._run(tables.read, wants, max_bytes).addErrback(lambda why: _for_each(why, wants))
 
     def watch(self, partition: ShelfPartition, listener: Listener) -> Callable[[], None]:
         return self._watchers.watch(partition, listener)
@@ -206,7 +206,7 @@ class ShelfStore:
         return fail(Closed()) if self._is_closed else self._database.run(function, *arguments)
 
 
-def _for_each(failure: Failure, asked: list[Any]) -> list[RustlogError]:
+def _for_each(failure: Failure, asked: list[Any]) -> list[Any]:
     """What concerns all of a call stands in the place of each answer."""
     failure.trap(RustlogError)
     return [failure.value] * len(asked)

@@ -9,7 +9,9 @@ transaction leaves nothing to be put right.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from sqlite3 import Connection
+from typing import Any
 from uuid import UUID
 
 from attrs import define
@@ -116,7 +118,7 @@ def append(db: Connection, entries: list[tuple[ShelfPartition, RecordBatch]], no
     return [_answer(_append_one, db, partition, batch, now_ms) for partition, batch in entries]
 
 
-def _answer(function, *arguments):  # type: ignore[no-untyped-def]
+def _answer(function: Callable[..., Any], *arguments: Any) -> Any:
     """A refusal is an answer too, and leaves the others as they are."""
     try:
         return function(*arguments)
@@ -202,7 +204,9 @@ def _read_one(
     return Fetched((MemorySlice(joined),) if joined else (), len(joined), end, end, start)
 
 
-def _contents(db: Connection, partition: ShelfPartition, offset: int, since_ms: int = -1):  # type: ignore[no-untyped-def]
+def _contents(
+    db: Connection, partition: ShelfPartition, offset: int, since_ms: int = -1
+) -> Iterator[bytes]:
     """The batches from the one that contains the offset on, if they have a record that is not older."""
     rows = db.execute(
         "SELECT content FROM batches WHERE partition = ? AND next_offset > ? AND max_timestamp >= ?"
@@ -231,7 +235,7 @@ def offset_for(db: Connection, partition: ShelfPartition, spec: OffsetSpec | int
             return FoundOffset(-1)
     for content in _contents(db, partition, start, spec):
         record = records.first_at_or_after(RecordBatch(content), spec, from_offset=start)
-        if record is not None:
+        if record is not None and record.offset is not None:
             return FoundOffset(record.offset, record.timestamp, LEADER_EPOCH)
     return FoundOffset(-1)
 
@@ -241,7 +245,7 @@ def _newest(db: Connection, partition: ShelfPartition, start: int) -> int:
         "SELECT max(max_timestamp) FROM batches WHERE partition = ? AND next_offset > ?",
         [partition.key, start],
     ).fetchone()
-    return -1 if newest is None else newest
+    return -1 if newest is None else int(newest)
 
 
 def describe(db: Connection, partition: ShelfPartition) -> PartitionDescription:

@@ -15,27 +15,26 @@ class LinesTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.broker = TestBroker()
         self.factory = make_factory(self.broker.listener(LinesSettings(line_bytes=300)))
-        self.transport = self.connect()
+        self.connect()
         self.say(b"MAKE orders 1")
 
-    def connect(self) -> StringTransport:
-        connection = self.factory.buildProtocol(None)
-        transport = StringTransport()
-        connection.makeConnection(transport)
-        transport.protocol = connection
-        return transport
+    def connect(self) -> None:
+        """Connect, again perhaps."""
+        self.transport = StringTransport()
+        self.connection = self.factory.buildProtocol(None)
+        self.connection.makeConnection(self.transport)
 
     def say(self, line: bytes) -> bytes:
         """What is answered to a line, at once."""
         self.transport.clear()
-        self.transport.protocol.dataReceived(line + b"\n")
+        self.connection.dataReceived(line + b"\n")
         return self.transport.value()
 
     def test_put_and_get(self) -> None:
         """What is put can be got, in order, by anybody."""
         self.assertEqual(self.say(b"PUT orders 0 one tea"), b"OK 0\n")
         self.assertEqual(self.say(b"put orders 0 two coffees"), b"OK 1\n")
-        self.transport = self.connect()
+        self.connect()
         self.assertEqual(self.say(b"GET orders 0 0"), b"OK 0 one tea\n")
         self.assertEqual(self.say(b"GET orders 0 1"), b"OK 1 two coffees\n")
         self.assertEqual(self.say(b"GET orders 0 2"), b"END 2\n")
@@ -50,7 +49,8 @@ class LinesTests(SynchronousTestCase):
     def test_wait(self) -> None:
         """Who asks with a time waits for the next record, but no longer than that."""
         self.assertEqual(self.say(b"GET orders 0 0 5000"), b"")
-        waiting, self.transport = self.transport, self.connect()
+        waiting = self.transport
+        self.connect()
         self.say(b"PUT orders 0 tea")
         self.broker.clock.advance(0)
         self.assertEqual(waiting.value(), b"OK 0 tea\n")
@@ -61,7 +61,7 @@ class LinesTests(SynchronousTestCase):
     def test_disconnected_while_waiting(self) -> None:
         """Nothing is left of a client that went away while it waited."""
         self.say(b"GET orders 0 0 5000")
-        self.transport.protocol.connectionLost()
+        self.connection.connectionLost()
         self.assertEqual(self.broker.capacity.budget.answers.used, 0)
         self.assertEqual(self.broker.capacity.connections, 0)
 
@@ -99,5 +99,5 @@ class LinesTests(SynchronousTestCase):
         """When the broker stops, clients that have nothing to wait for are let go at once."""
         drained = self.factory.drain()
         self.assertTrue(self.transport.disconnecting)
-        self.transport.protocol.connectionLost()
+        self.connection.connectionLost()
         self.successResultOf(drained)

@@ -16,4 +16,5 @@ class ShelfOffsetsTests(OffsetStoreContract, SynchronousTestCase):
 
     def open_store(self, environment: Any) -> Deferred[ShelfOffsets]:
         settings = ShelfOffsetsSettings(self.real_directory(environment))
-        return open_store(settings, environment, log_store=None)
+        log_store: Any = None  # It is not looked at.
+        return open_store(settings, environment, log_store)
