@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePath
+from shutil import disk_usage
 from sqlite3 import Connection
 from typing import Any
 
@@ -24,6 +25,8 @@ from rustlog.model import (
     Isolation,
     OffsetSpec,
     PartitionDescription,
+    ProducerDescription,
+    StorageDescription,
     StoreLimits,
     TopicInfo,
 )
@@ -163,7 +166,14 @@ class ShelfStore:
     def describe(self, partition: ShelfPartition) -> Deferred[PartitionDescription]:
         return self._run(tables.describe, partition)
 
+    def producers(self, partition: ShelfPartition) -> Deferred[tuple[ProducerDescription, ...]]:
+        return self._run(tables.producers, partition)
+
     # -- the store as a whole --
+
+    def describe_storage(self) -> Deferred[StorageDescription]:
+        place = self._settings.data_dir
+        return self._run(lambda db: StorageDescription(str(place), disk_usage(place).free))
 
     def allocate_producer_ids(self, count: int) -> Deferred[int]:
         return self._run(tables.allocate_producer_ids, count)

@@ -9,7 +9,7 @@ transaction leaves nothing to be put right.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from sqlite3 import Connection
 from typing import Any
 from uuid import UUID
@@ -21,13 +21,14 @@ from rustlog.errors import DamagedLog, OffsetOutOfRange, RustlogError, TopicNotF
 from rustlog.interfaces import IPartition
 from rustlog.log import records
 from rustlog.log.batch import RecordBatch
-from rustlog.log.producers import ProducerTable
+from rustlog.log.producers import PRODUCERS_MAX, ProducerTable
 from rustlog.model import (
     Appended,
     Fetched,
     FoundOffset,
     OffsetSpec,
     PartitionDescription,
+    ProducerDescription,
     SegmentDescription,
     TopicInfo,
     TopicPartition,
@@ -160,6 +161,10 @@ def _load_producer(db: Connection, partition: ShelfPartition, producer_id: int) 
         "SELECT id, last_append_ms, batches FROM producers WHERE partition = ? AND id = ?",
         [partition.key, producer_id],
     )
+    return _producer_table(rows)
+
+
+def _producer_table(rows: Iterable[tuple[int, int, str]]) -> ProducerTable:
     return ProducerTable.restore((id, ms, json.loads(batches)) for id, ms, batches in rows)
 
 
@@ -246,6 +251,17 @@ def _newest(db: Connection, partition: ShelfPartition, start: int) -> int:
         [partition.key, start],
     ).fetchone()
     return -1 if newest is None else int(newest)
+
+
+def producers(db: Connection, partition: ShelfPartition) -> tuple[ProducerDescription, ...]:
+    """The longest silent first."""
+    bounds(db, partition)  # The topic must be there.
+    rows = db.execute(
+        "SELECT id, last_append_ms, batches FROM producers WHERE partition = ?"
+        " ORDER BY last_append_ms DESC LIMIT ?",
+        [partition.key, PRODUCERS_MAX],
+    )
+    return _producer_table(reversed(rows.fetchall())).describe()
 
 
 def describe(db: Connection, partition: ShelfPartition) -> PartitionDescription:
