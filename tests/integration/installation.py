@@ -16,7 +16,7 @@ from tests.integration.daemon import PATIENCE_SECONDS, ROOT, command
 PACKED = ("LICENSE", "README.md", "pyproject.toml", "rustlog", "setup.cfg", "twisted")
 """What a package is made of; the rest of a checkout stays at home."""
 
-IGNORED = shutil.ignore_patterns("__pycache__", "dropin.cache", "*.egg-info")
+IGNORED = shutil.ignore_patterns("__pycache__", "dropin.cache", "*.egg-info", "build")
 
 
 def run(arguments: list[str], directory: Path) -> str:

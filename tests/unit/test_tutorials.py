@@ -15,8 +15,9 @@ _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def excerpts(page: Path) -> list[tuple[str, str]]:
-    """The kinds and the texts of all blocks but transcripts, which are tested with a real broker."""
-    return [(kind, text) for kind, text in _FENCE.findall(page.read_text("utf-8")) if kind != "session"]
+    """The kinds and the texts of all blocks of code."""
+    blocks = _FENCE.findall(page.read_text("utf-8"))
+    return [(kind, text) for kind, text in blocks if kind not in ("console", "session")]
 
 
 class TutorialTests(SynchronousTestCase):

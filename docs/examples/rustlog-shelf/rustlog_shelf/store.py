@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rustlog.environment import Environment
-from rustlog.errors import Closed, RustlogError, TopicNotFound
+from rustlog.errors import Closed, RustlogError, StartupError, StorageFailed, TopicNotFound
 from rustlog.interfaces import ILogStore
 from rustlog.log.batch import RecordBatch
 from rustlog.log.epochs import LeaderEpochs
@@ -59,17 +59,21 @@ def open_store(settings: ShelfSettings, environment: Environment) -> Deferred[Sh
     """What C{--storage=shelf} calls."""
     path = settings.data_dir / "shelf.db"
     opening = open_database(path, tables.SCHEMA, tables.VERSION, environment.workers)
-    return opening.addCallback(_load, settings, environment)
+    return opening.addCallback(_load, settings, environment).addErrback(_refuse, path)
 
 
 def _load(database: Database, settings: ShelfSettings, environment: Environment) -> Deferred[ShelfStore]:
-    def load(db: Connection) -> ShelfStore:
+    def load(db: Connection) -> tuple[list[TopicInfo], dict[str, tuple[int, int]]]:
         db.execute(f"PRAGMA cache_size = -{settings.cache_kib}")
-        return ShelfStore(
-            settings, environment, database, tables.load_topics(db), tables.load_bounds(db)
-        )
+        return tables.load_topics(db), tables.load_bounds(db)
 
-    return database.run(load)
+    return database.run(load).addCallback(lambda loaded: ShelfStore(settings, environment, database, *loaded))
+
+
+def _refuse(failure: Failure, path: PurePath) -> Failure:
+    if failure.check(StorageFailed):
+        raise StartupError(f"cannot read {path}: {failure.value}")
+    return failure
 
 
 class ShelfJournal:

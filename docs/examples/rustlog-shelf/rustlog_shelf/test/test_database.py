@@ -127,6 +127,17 @@ class DamageTests(SynchronousTestCase):
         self.assertEqual([type(each) for each in answers], [Fetched, DamagedLog])
         self.assertEqual(answers[1].offset, 1)
 
+    def test_damaged_tables(self) -> None:
+        """A database that can not be read is refused when the broker starts, in one sentence."""
+        environment = memory_environment()
+        settings = ShelfSettings(PurePath(self.mktemp()))
+        store = self.successResultOf(open_store(settings, environment))
+        self.successResultOf(store.close())
+        with closing(connect(settings.data_dir / "shelf.db")) as db:
+            db.execute("DROP TABLE topics")
+        refused = self.failureResultOf(open_store(settings, environment), StartupError)
+        self.assertRegex(str(refused.value), "cannot read .*shelf.db: .* no such table: topics")
+
     def flip_last_byte(self, path: PurePath, next_offset: int) -> None:
         with closing(connect(path, isolation_level=None)) as db:
             row = [next_offset]
