@@ -22,7 +22,7 @@ def excerpts(page: Path) -> list[tuple[str, str]]:
 
 class TutorialTests(SynchronousTestCase):
     def test_excerpts(self) -> None:
-        """Each block of code names a file of the example, and is found there, letter for letter."""
+        """Each block of code names a file of the example, and is a whole part of it, letter for letter."""
         for page in PAGES:
             found = excerpts(page)
             self.assertGreater(len(found), 3, page.name)
@@ -30,7 +30,8 @@ class TutorialTests(SynchronousTestCase):
                 language, _, file = kind.partition(" ")
                 self.assertIn(language, ("python", "ini"), f"{page.name}: {kind}")
                 content = (EXAMPLE / file).read_text("utf-8")
-                self.assertTrue(f"\n{content}".count(f"\n{text}") == 1, f"{page.name}, {file}:\n{text}")
+                # A whole part: an empty line, or the end of the file, follows it.
+                self.assertEqual(f"\n{content}\n".count(f"\n{text}\n"), 1, f"{page.name}, {file}:\n{text}")
 
     def test_all_three(self) -> None:
         """There is a tutorial for each kind of plugin, and each shows its declaration."""
