@@ -65,11 +65,11 @@ class Database:
                 self._workers.run(self._connection.close).chainDeferred(done)
 
     def _ended(self, outcomes: list[Any] | Failure, waiting: list[Deferred[Any]]) -> None:
-        self._is_busy = False
         if isinstance(outcomes, Failure):
             outcomes = self._failed(outcomes, len(waiting))
         for done, outcome in zip(waiting, outcomes, strict=True):
             done.callback(outcome)
+        self._is_busy = False  # Only now: answers come in the order of the calls.
         self._go_on()
 
     def _failed(self, failure: Failure, count: int) -> list[Any]:

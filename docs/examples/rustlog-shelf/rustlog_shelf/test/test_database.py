@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import PurePath
 from sqlite3 import Connection, connect
 from typing import Any
 
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from rustlog.errors import Closed, DamagedLog, StartupError, StorageFailed, StorageFull
+from rustlog.interfaces import IWorkers
 from rustlog.log import records
 from rustlog.model import Fetched, Isolation, Record
 from rustlog.testing.environment import memory_environment, simulated_environment
@@ -29,6 +33,27 @@ def add(db: Connection, *words: str) -> None:
 
 def all_words(db: Connection) -> list[str]:
     return [word for (word,) in db.execute("SELECT word FROM words ORDER BY word")]
+
+
+@implementer(IWorkers)
+class BusyWorkers:
+    """Workers that are busy with the first call until told, and quick from then on."""
+
+    def __init__(self) -> None:
+        self._first: Deferred[None] | None = None
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        if self._first is not None:
+            return maybeDeferred(function, *arguments)
+        self._first = Deferred()
+        return self._first.addCallback(lambda _: function(*arguments))
+
+    def go_on(self) -> None:
+        assert self._first is not None
+        self._first.callback(None)
+
+    def close(self) -> Deferred[None]:
+        return succeed(None)
 
 
 class DatabaseTests(SynchronousTestCase):
@@ -56,6 +81,23 @@ class DatabaseTests(SynchronousTestCase):
         found = database.run(all_words)
         self.environment.clock.advance(1)
         self.assertEqual(self.successResultOf(found), ["a", "b", "e"])
+
+    def test_order(self) -> None:
+        """Answers come in the order of the calls, even when one of them leads to another call."""
+        database = self.open()
+        database._workers = workers = BusyWorkers()
+        heard: list[str] = []
+        calls = {word: database.run(add, word) for word in ("a", "b", "c")}
+
+        def hear(_: None, word: str) -> None:
+            heard.append(word)
+            if word == "b":
+                database.run(add, "d").addCallback(hear, "d")
+
+        for word, done in calls.items():
+            done.addCallback(hear, word)
+        workers.go_on()
+        self.assertEqual(heard, ["a", "b", "c", "d"])
 
     def test_disk_full(self) -> None:
         """When the disk is full nothing is kept, and what comes later has another chance."""
