@@ -14,8 +14,15 @@ from typing import Any
 from attrs import evolve, frozen
 from twisted.internet.defer import Deferred, fail
 
-from rustlog.errors import OffsetOutOfRange, PartitionNotFound, RustlogError, TopicIsInternal, TopicNotFound
-from rustlog.interfaces import ILogStore, IPartition
+from rustlog.errors import (
+    OffsetOutOfRange,
+    PartitionFenced,
+    PartitionNotFound,
+    RustlogError,
+    TopicIsInternal,
+    TopicNotFound,
+)
+from rustlog.interfaces import IFencing, ILogStore, IPartition
 from rustlog.model import (
     PartitionDescription,
     ProducerDescription,
@@ -121,6 +128,11 @@ class Administration:
     ) -> Deferred[PartitionDescription]:
         """What it takes on disk.  Fails with C{PartitionNotFound}."""
         return self._ask(name, self._store.describe)
+
+    def fenced(self, context: RequestContext) -> list[PartitionFenced]:
+        """The partitions that accept nothing until the broker restarts, and why; of stores that know."""
+        store: IFencing | None = IFencing(self._store, None)
+        return [] if store is None else store.fenced()
 
     def producers(
         self, context: RequestContext, name: TopicPartition

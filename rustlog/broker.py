@@ -53,6 +53,7 @@ from rustlog.model import (
     TopicInfo,
     TopicPartition,
 )
+from rustlog.observability.tallies import Traffic
 from rustlog.producerids import ProducerIds
 from rustlog.results import Result, then
 from rustlog.settings import BrokerConfig, TopicConfig, parse_topic_overrides, with_overrides
@@ -79,6 +80,7 @@ class Broker:
         topic_defaults: TopicConfig,
         config: BrokerConfig,
         default_partitions: int,
+        traffic: Traffic | None = None,
     ) -> None:
         self._store = store
         self._offsets = offsets
@@ -87,6 +89,7 @@ class Broker:
         self._topic_defaults = topic_defaults
         self._config = config
         self._default_partitions = default_partitions
+        self.traffic = Traffic() if traffic is None else traffic
         self._topic_configs: dict[str, tuple[TopicInfo, TopicConfig]] = {}
         self._producer_ids = ProducerIds(store)
         self.administration = Administration(store, topic_defaults, config, default_partitions)
@@ -246,7 +249,8 @@ class Broker:
         accepted = [each for each in judged if type(each) is tuple]
         if not accepted:
             return judged
-        appended: Result[Appends] = self._store.append(accepted)
+        flow = self.traffic.of(context.protocol)
+        appended: Result[Appends] = then(self._store.append(accepted), partial(flow.appended, accepted))
         if len(accepted) == len(judged) and not any(batch.is_log_append_time for _, batch in accepted):
             return appended
         return then(appended, partial(_append_answers, judged))
@@ -303,10 +307,10 @@ class Broker:
                 missing[index] = PartitionNotFound(want.topic, want.partition)
             else:
                 found.append((partition, want.offset, want.max_bytes))
-        if missing:
-            answers = self._read(found, max_bytes, min_bytes, 0, isolation)
-            return then(answers, partial(_insert, missing))
-        return self._read(found, max_bytes, min_bytes, max_wait_ms, isolation)
+        wait_ms = 0 if missing else max_wait_ms
+        answers = self._read(found, max_bytes, min_bytes, wait_ms, isolation)
+        counted = then(answers, self.traffic.of(context.protocol).read)
+        return then(counted, partial(_insert, missing)) if missing else counted
 
     def _read(
         self, wants: Wants, max_bytes: int, min_bytes: int, max_wait_ms: int, isolation: Isolation

@@ -255,6 +255,13 @@ class ILogStore(Interface):
         """Deferred C{None}: drained, synced, unlocked.  Later calls fail with C{Closed}."""
 
 
+class IFencing(Interface):
+    """An optional power of an open log store: it tells which partitions it has given up writing to."""
+
+    def fenced():
+        """List of L{PartitionFenced <rustlog.errors.PartitionFenced>}, at once."""
+
+
 class ISlice(Interface):
     """
     A run of whole batches, ready to be sent.  Base offsets and epochs are in place.
@@ -395,6 +402,19 @@ class IWorkers(Interface):
 
     def close():
         """Deferred C{None}, once the running calls have ended."""
+
+
+class IStoreObserver(Interface):
+    """Hears from stores what operators want to know."""
+
+    def synced(files, seconds, failed):
+        """
+        A round of syncs has ended.
+
+        @param files: how many files it was for.
+        @param seconds: how long it took.
+        @param failed: whether anything in it went wrong.
+        """
 
 
 class IWallClock(Interface):

@@ -12,7 +12,7 @@ import errno
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.application.service import Service
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, maybeDeferred, succeed
@@ -27,6 +27,10 @@ from rustlog.config import DaemonConfig, ListenerConfig
 from rustlog.environment import Environment
 from rustlog.errors import StartupError
 from rustlog.interfaces import IDrainableFactory, ILogStore, IOffsetStore
+from rustlog.monitoring import Monitoring
+from rustlog.observability.health import Health, Stage
+from rustlog.observability.lateness import Lateness
+from rustlog.observability.metrics import Metrics
 from rustlog.observability.requests import RequestLog
 from rustlog.wire.listener import Capacity, Listener
 
@@ -35,6 +39,9 @@ STOP_SECONDS_MAX = 8
 How long a stop waits for others: for a store that is being opened, or for clients to take their
 answers, if their protocol does not lose patience before.  Service managers grant more than this.
 """
+
+LAST_SECONDS_MAX = 1
+"""How long it waits, after that, for operators to take theirs."""
 
 PAUSE_SECONDS = 0.01
 """Between two steps of looking after a store: clients have their turn."""
@@ -60,6 +67,11 @@ class Door:
     factory: IDrainableFactory
     port: IListeningPort
 
+    @property
+    def closes_last(self) -> bool:
+        """Whether it is of use to operators while clients are waited for."""
+        return getattr(self.factory, "closes_last", False)
+
 
 class BrokerService(Service):
     """Joins the parts to a broker; starts once, and ends once."""
@@ -68,9 +80,12 @@ class BrokerService(Service):
 
     def __init__(self, config: DaemonConfig, environment: Environment, process: ProcessControl) -> None:
         self._config = config
-        self._environment = environment
+        self._metrics = Metrics()
+        self._health = Health()
+        self._environment = evolve(environment, observer=self._metrics)
         self._process = process
-        self._capacity = Capacity(config.broker, environment.clock)
+        self._capacity = self._make_capacity()
+        self._lateness = Lateness(environment.clock, self._metrics.reactor_lag.observe)
         self._patience = Patience(environment.clock)
         self._starting: Deferred[None] = succeed(None)
         self._stopping = False
@@ -118,6 +133,8 @@ class BrokerService(Service):
             return
         self._maintenance = Maintenance(log_store, self._environment.clock)
         self._maintenance.start(config.broker.retention_check_interval_ms)
+        self._lateness.start()
+        self._health.stage = Stage.READY
         self._log.info("ready: {listening}", listening=", ".join(door.name for door in self._doors))
         self._process.ready()
 
@@ -135,6 +152,12 @@ class BrokerService(Service):
         self._stores.append((what, store))
         return store
 
+    def _make_capacity(self) -> Capacity:
+        capacity = Capacity(self._config.broker, self._environment.clock)
+        self._metrics.watch_transit("in", lambda: capacity.budget.requests.used)
+        self._metrics.watch_transit("out", lambda: capacity.budget.answers.used)
+        return capacity
+
     def _make_broker(self, log_store: ILogStore, offsets: IOffsetStore) -> Broker:
         return Broker(
             log_store,
@@ -144,12 +167,14 @@ class BrokerService(Service):
             topic_defaults=self._config.topic_defaults,
             config=self._config.broker,
             default_partitions=self._config.partitions,
+            traffic=self._metrics.traffic,
         )
 
     @inlineCallbacks
     def _listen(self, broker: Broker) -> Steps:
+        monitoring = Monitoring(broker, self._environment.clock, self._metrics, self._health)
         for each in self._config.listeners:
-            factory = each.protocol.factory(self._make_listener(each, broker))
+            factory = each.protocol.factory(self._make_listener(each, broker, monitoring))
             try:
                 port = yield each.endpoint.listen(factory)
             except Exception as error:
@@ -166,7 +191,7 @@ class BrokerService(Service):
         if not self._doors:
             raise StartupError("there is nothing to listen on")
 
-    def _make_listener(self, config: ListenerConfig, broker: Broker) -> Listener:
+    def _make_listener(self, config: ListenerConfig, broker: Broker, monitoring: Monitoring) -> Listener:
         return Listener(
             name=config.name,
             broker=broker,
@@ -177,6 +202,8 @@ class BrokerService(Service):
             requests=RequestLog(is_wanted=self._config.log.level == "debug"),
             settings=config.settings,
             advertised=config.advertised,
+            protocol=config.protocol.name,
+            monitoring=monitoring,
         )
 
     def _is_stopping(self) -> bool:
@@ -189,6 +216,7 @@ class BrokerService(Service):
         """Drain, sync, close; fires when all of it is done."""
         super().stopService()
         self._stopping = True
+        self._health.stage = Stage.STOPPING
         return self._attempt("stop in order", self._stop)
 
     def hurry(self) -> None:
@@ -202,11 +230,15 @@ class BrokerService(Service):
         # A store that takes longer to open than this is left as if the process had died: it has
         # acknowledged nothing.
         yield self._patience.wait_for(self._starting, STOP_SECONDS_MAX)
-        for door in self._doors:
-            yield self._attempt(f"stop listening: {door.name}", door.port.stopListening)
+        clients = [door for door in self._doors if not door.closes_last]
+        operators = [door for door in self._doors if door.closes_last]
+        yield self._stop_listening(clients)
         if self._maintenance is not None:
             yield self._maintenance.stop()
-        yield self._patience.wait_for(self._drain(), STOP_SECONDS_MAX)
+        yield self._drain(clients, STOP_SECONDS_MAX)
+        yield self._stop_listening(operators)
+        yield self._drain(operators, LAST_SECONDS_MAX)
+        self._lateness.stop()
         # The offset store first: it may keep its offsets in the log store.
         for what, store in reversed(self._stores):
             yield self._attempt(f"close the {what}", store.close)
@@ -215,8 +247,14 @@ class BrokerService(Service):
         yield self._patience.wait_for(ended, STOP_SECONDS_MAX)
         self._log.info("stopped")
 
-    def _drain(self) -> Deferred[Any]:
-        return DeferredList([self._attempt(f"drain {door.name}", door.factory.drain) for door in self._doors])
+    @inlineCallbacks
+    def _stop_listening(self, doors: list[Door]) -> Steps:
+        for door in doors:
+            yield self._attempt(f"stop listening: {door.name}", door.port.stopListening)
+
+    def _drain(self, doors: list[Door], seconds_max: float) -> Deferred[None]:
+        drained = [self._attempt(f"drain {door.name}", door.factory.drain) for door in doors]
+        return self._patience.wait_for(DeferredList(drained), seconds_max)
 
     @inlineCallbacks
     def _attempt(self, what: str, function: Callable[[], Any]) -> Steps:

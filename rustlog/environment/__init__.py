@@ -8,10 +8,20 @@ of this package are the only ones that may use C{os}, C{time}, C{random} and C{u
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
 
-from rustlog.interfaces import IFiles, IRandomSource, IWallClock, IWorkers
+from rustlog.interfaces import IFiles, IRandomSource, IStoreObserver, IWallClock, IWorkers
+
+
+@implementer(IStoreObserver)
+@frozen
+class Unobserved:
+    """For when nobody wants to know."""
+
+    def synced(self, files: int, seconds: float, failed: bool) -> None:
+        """See L{IStoreObserver.synced}."""
 
 
 @frozen
@@ -19,7 +29,8 @@ class Environment:
     """
     The parts, to be handed down.
 
-    C{clock} must be monotonic; what people call the time comes from C{wall}.
+    C{clock} must be monotonic; what people call the time comes from C{wall}.  Stores tell
+    C{observer} what they do.
     """
 
     files: IFiles
@@ -27,3 +38,4 @@ class Environment:
     clock: IReactorTime
     wall: IWallClock
     random: IRandomSource
+    observer: IStoreObserver = field(factory=Unobserved, kw_only=True)

@@ -4,7 +4,7 @@ What is told of requests: at DEBUG, one line for each.
     rustlog Produce 'orders' 0: 2 records, 96 bytes in, 31 bytes out, 0.214 ms, 'ok' (127.0.0.1:40312)
 
 An event for L{twisted.logger} costs more than a small request itself, even when no observer
-wants it.  So nothing is made, and no clock is read, unless somebody has said that it is wanted.
+wants it.  So nothing is made unless somebody has said that it is wanted.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
-from rustlog.interfaces import IFile, IFiles, IWorkers
+from rustlog.interfaces import IFile, IFiles, IStoreObserver, IWorkers
 
 
 @frozen
@@ -49,10 +49,18 @@ class SyncRounds:
     @ivar count: how many rounds have been made.
     """
 
-    def __init__(self, files: IFiles, workers: IWorkers, clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        files: IFiles,
+        workers: IWorkers,
+        clock: IReactorTime,
+        observer: IStoreObserver | None = None,
+    ) -> None:
         self._files = files
         self._workers = workers
         self._clock = clock
+        self._observer = observer
+        self._began = 0.0
         self._dirty: dict[Writer, None] = {}
         self._due = 0.0
         self._running = False
@@ -98,6 +106,7 @@ class SyncRounds:
         dirty, self._dirty = self._dirty, {}
         taken = [writer.take_unsynced() for writer in dirty]
         self._running = True
+        self._began = self._clock.seconds()
         self.count += 1
         running = self._workers.run(_sync_all, self._files, taken)
         running.addCallbacks(self._end, self._fail, callbackArgs=(taken,), errbackArgs=(taken,))
@@ -108,6 +117,7 @@ class SyncRounds:
 
     def _end(self, outcome: list[Any], taken: list[Unsynced]) -> None:
         self._running = False
+        self._tell(outcome, taken)
         for each, error in zip(taken, outcome, strict=True):
             each.synced(error)
         if self._dirty:
@@ -116,6 +126,12 @@ class SyncRounds:
             idle, self._idle = self._idle, []
             for waiting in idle:
                 waiting.callback(None)
+
+    def _tell(self, outcome: list[Any], taken: list[Unsynced]) -> None:
+        if self._observer is not None:
+            files = sum(len(each.files) for each in taken)
+            failed = any(error is not None for error in outcome)
+            self._observer.synced(files, self._clock.seconds() - self._began, failed)
 
 
 def _sync_all(files: IFiles, taken: list[Unsynced]) -> list[Exception | None]:

@@ -60,8 +60,10 @@ class AnsweredWork(Work):
             return failure  # The client is gone.
         if isinstance(failure.value, RustlogError):
             self.outcome = self.words_for(failure.value)
+            self.error = type(failure.value).__name__
         else:
             self.outcome = self.words_for(None)
+            self.error = "InternalError"
             self._log.failure(
                 "{request} of {client} failed in an unexpected way",
                 failure,

@@ -75,6 +75,7 @@ class Connection(Receiver):
         self.listener = factory.listener
         self._clock = self.listener.clock
         self._budget = self.listener.capacity.budget
+        self._meter = self.listener.meter
         self._pipeline = Pipeline(
             understand=self.understand,
             start=self._start,
@@ -162,8 +163,7 @@ class Connection(Receiver):
             return
         self._requests += 1
         self._arriving = 0  # From now on it belongs to the entry.
-        started = self._clock.seconds() if self.listener.requests.is_wanted else 0.0
-        self._pipeline.submit(Entry(string, len(string), started))
+        self._pipeline.submit(Entry(string, len(string), self._clock.seconds()))
         if len(self._pipeline) >= self.listener.config.max_in_flight_requests:
             self.pause(Pause.IN_FLIGHT)
 
@@ -183,8 +183,7 @@ class Connection(Receiver):
     def _answered(self, entry: Entry, work: Work, answer: bytes) -> None:
         self._write(answer)
         self._release(entry)
-        if self.listener.requests.is_wanted:
-            self._tell(entry, work, len(answer))
+        self._tell(entry, work, len(answer))
         if len(self._pipeline) < self.listener.config.max_in_flight_requests:
             self.resume(Pause.IN_FLIGHT)
         self._finish_if_done()
@@ -204,17 +203,21 @@ class Connection(Receiver):
         self._budget.requests.give_back(charge)
 
     def _tell(self, entry: Entry, work: Work, response_bytes: int) -> None:
-        self.listener.requests.answered(
-            self.context,
-            work.name,
-            topic=work.topic,
-            partition=work.partition,
-            records=work.records,
-            request_bytes=entry.size,
-            response_bytes=response_bytes,
-            seconds=self._clock.seconds() - entry.started,
-            outcome=work.outcome,
-        )
+        seconds = self._clock.seconds() - entry.started
+        outcome = "ok" if work.outcome == "ok" else work.error
+        self._meter.answered(work.name, outcome, entry.size, response_bytes, seconds)
+        if self.listener.requests.is_wanted:
+            self.listener.requests.answered(
+                self.context,
+                work.name,
+                topic=work.topic,
+                partition=work.partition,
+                records=work.records,
+                request_bytes=entry.size,
+                response_bytes=response_bytes,
+                seconds=seconds,
+                outcome=work.outcome,
+            )
 
     def _failed(self, failure: Failure) -> None:
         """A request ended without an answer, and those behind it can not have theirs either."""

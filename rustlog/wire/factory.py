@@ -5,6 +5,7 @@ The connections of one listener: counted, and brought to an orderly end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall
@@ -13,7 +14,6 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from rustlog.interfaces import IDrainableFactory
-from rustlog.wire.connection import Connection
 from rustlog.wire.listener import Listener
 
 DRAIN_SECONDS_MAX = 5.0
@@ -23,37 +23,51 @@ REFUSALS_LOG_SECONDS = 10.0
 """How often, at most, a line tells of refused connections."""
 
 
+class Drainable(Protocol):
+    """A connection that can be brought to an end."""
+
+    def drain(self) -> None:
+        """Answer what has been received, take no more, and close."""
+
+    def refuse(self) -> None:
+        """It is one too many: tell it so, and close."""
+
+    def cut_off(self, reason: str) -> None:
+        """End at once."""
+
+
 @implementer(IDrainableFactory)
 class ConnectionFactory(Factory):
     """
     Makes connections.
 
-    @ivar make: makes one, of this factory.
+    @ivar make: makes one, of this factory: a Twisted protocol that is L{Drainable}.
     """
 
     _log = Logger()
     noisy = False
 
-    def __init__(self, listener: Listener, make: Callable[[ConnectionFactory], Connection]) -> None:
+    def __init__(self, listener: Listener, make: Callable[[ConnectionFactory], Any]) -> None:
         self.listener = listener
         self._make = make
-        self._connections: set[Connection] = set()
+        self._connections: set[Drainable] = set()
         self._is_draining = False
         self._drained: list[Deferred[None]] = []
         self._deadline: IDelayedCall | None = None
         self._refused = 0
         self._told_at: float | None = None
 
-    def buildProtocol(self, address: IAddress | None) -> Connection:
+    def buildProtocol(self, address: IAddress | None) -> Any:
         return self._make(self)
 
     # -- what connections tell --
 
-    def connection_made(self, connection: Connection) -> bool:
+    def connection_made(self, connection: Drainable) -> bool:
         """Whether it may stay.  If not, it is already on its way out."""
         capacity = self.listener.capacity
         self._connections.add(connection)
         may_stay = capacity.enter()
+        self.listener.meter.entered(is_welcome=may_stay)
         if self._is_draining:
             connection.drain()
             return False
@@ -66,10 +80,11 @@ class ConnectionFactory(Factory):
             connection.refuse()
         return False
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Drainable) -> None:
         """It is gone."""
         self._connections.discard(connection)
         self.listener.capacity.leave()
+        self.listener.meter.left()
         self._drained_if_empty()
 
     def _tell_refusal(self) -> None:

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 from twisted.internet.interfaces import IReactorTime
 
 from rustlog.broker import Broker
 from rustlog.interfaces import IWallClock
+from rustlog.monitoring import Monitoring
+from rustlog.observability.health import Health
+from rustlog.observability.metrics import Metrics
 from rustlog.observability.requests import RequestLog
+from rustlog.observability.tallies import ListenerMeter
 from rustlog.settings import BrokerConfig
 from rustlog.wire.budget import Budget
 from rustlog.wire.slowness import SlowClients
@@ -67,6 +71,9 @@ class Listener:
     @ivar settings: those of the protocol, an instance of the class that its plugin names.
     @ivar advertised: the host and port that clients are to be told, by protocols that tell them;
         C{None} is the address on which they connected.
+    @ivar protocol: the name of its wire protocol.
+    @ivar monitoring: shared with all other listeners; its C{metrics_text} is what Prometheus wants.
+    @ivar meter: where to count what happens here.
     """
 
     name: str
@@ -78,3 +85,14 @@ class Listener:
     requests: RequestLog = field(factory=RequestLog)
     settings: Any = None
     advertised: tuple[str, int] | None = None
+    protocol: str = field(default=Factory(lambda self: self.name, takes_self=True))
+    monitoring: Monitoring = field(default=Factory(lambda self: self._unmonitored(), takes_self=True))
+    meter: ListenerMeter = field(init=False)
+
+    @meter.default
+    def _its_meter(self) -> ListenerMeter:
+        return self.monitoring.metrics.meter(self.protocol, self.name)
+
+    def _unmonitored(self) -> Monitoring:
+        """For a listener that stands alone."""
+        return Monitoring(self.broker, self.clock, Metrics(), Health())

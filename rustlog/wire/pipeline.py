@@ -27,8 +27,10 @@ class Work:
     @ivar overlaps: whether it may be worked on together with its like.
     @ivar is_cancellable: whether it should be cancelled when nobody waits for the answer any more.
     @ivar answer_bytes_max: how much memory its answer may take; 0: next to nothing.
-    @ivar name: of the request, for people; as are C{topic}, C{partition}, C{records} (how
-        many), C{outcome}.
+    @ivar name: of the request, one of a fixed set; requests are counted by it.
+    @ivar outcome: C{ok}, or what the client was told instead; for people, as are C{topic}, C{partition},
+        C{records} (how many).
+    @ivar error: if it is not C{ok}, the kind of error, one of a fixed set; outcomes are counted by it.
     """
 
     overlaps = False
@@ -39,6 +41,7 @@ class Work:
     partition: int | None = None
     records = 0
     outcome = "ok"
+    error = "error"
 
     def start(self) -> Result[bytes]:
         """

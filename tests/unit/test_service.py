@@ -177,10 +177,13 @@ class StartTests(ServiceTestCase):
         self.assertEqual(self.process.heard, ["start", "ready"])
 
     def test_what_stores_are_given(self) -> None:
-        """Each gets its settings and the environment; the offset store also the open log store."""
+        """Each gets its settings and an observed environment; the offset store also the open log store."""
         self.start()
-        self.assertEqual(self.store.opened_with, ("log settings", self.environment))
-        self.assertEqual(self.offsets.opened_with, ("offset settings", self.environment, self.store))
+        log_settings, environment = self.store.opened_with
+        self.assertEqual(log_settings, "log settings")
+        self.assertEqual(evolve(environment, observer=self.environment.observer), self.environment)
+        self.assertIs(environment.observer, self.protocol.factories[0].listener.monitoring.metrics)
+        self.assertEqual(self.offsets.opened_with, ("offset settings", environment, self.store))
 
     def test_what_protocols_are_given(self) -> None:
         """A listener has its name, the broker, and what all listeners share."""

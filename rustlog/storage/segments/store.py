@@ -21,8 +21,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rustlog.environment import Environment
-from rustlog.errors import Closed, OffsetOutOfRange, RustlogError, StorageFailed, TopicNotFound
-from rustlog.interfaces import ILogStore
+from rustlog.errors import (
+    Closed,
+    OffsetOutOfRange,
+    PartitionFenced,
+    RustlogError,
+    StorageFailed,
+    TopicNotFound,
+)
+from rustlog.interfaces import IFencing, ILogStore
 from rustlog.log.batch import RecordBatch
 from rustlog.log.epochs import LeaderEpochs
 from rustlog.log.producers import ProducerTable
@@ -80,7 +87,7 @@ def open_store(settings: SegmentsSettings, environment: Environment) -> Deferred
     return opening.addCallback(lambda opened: SegmentStore(settings, environment, opened))
 
 
-@implementer(ILogStore)
+@implementer(ILogStore, IFencing)
 class SegmentStore:
     """An open data directory."""
 
@@ -98,7 +105,7 @@ class SegmentStore:
         self._services = Services(
             files=files,
             handles=opened.handles,
-            rounds=SyncRounds(files, workers, clock),
+            rounds=SyncRounds(files, workers, clock, environment.observer),
             writer=DocumentWriter(files, workers),
             watchers=Watchers(clock),
             clock=clock,
@@ -322,6 +329,11 @@ class SegmentStore:
                 raise self._read_failed(partition, error) from error
 
     # -- the store as a whole --
+
+    def fenced(self) -> list[PartitionFenced]:
+        """See L{IFencing.fenced}."""
+        states = (each.unavailable for group in self._partitions.values() for each in group)
+        return [each for each in states if isinstance(each, PartitionFenced)]
 
     def describe_storage(self) -> Deferred[StorageDescription]:
         if self._closing is not None:

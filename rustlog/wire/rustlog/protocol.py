@@ -63,6 +63,7 @@ class Misunderstood(Work):
     """Bytes that are no request."""
 
     name = "unknown"
+    error = "Misunderstood"
 
     def __init__(self, message: str) -> None:
         self.outcome = message

@@ -9,8 +9,10 @@ from random import Random
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from rustlog.errors import Closed
+from rustlog.interfaces import IStoreObserver
 from rustlog.storage.sync import SyncRounds, Unsynced
 from rustlog.testing.disk import SimulatedDisk
 from tests.unit.storage.manual import ManualWorkers
@@ -287,3 +289,46 @@ class IdleTests(SyncCase):
         self.write(self.a, delay_ms=100)
         self.clock.advance(0.05)
         self.assertEqual(self.workers.waiting, 0)
+
+
+@implementer(IStoreObserver)
+class RecordingObserver:
+    """Remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, float, bool]] = []
+
+    def synced(self, files: int, seconds: float, failed: bool) -> None:
+        self.heard.append((files, seconds, failed))
+
+
+class ObserverTests(SyncCase):
+    """Whoever wants to know hears of each round."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.observer = RecordingObserver()
+        self.rounds = SyncRounds(self.disk, self.workers, self.clock, self.observer)
+
+    def test_round(self) -> None:
+        """How many files it was for, and how long it took."""
+        self.write(self.a, self.b)
+        self.clock.advance(0)
+        self.clock.advance(0.25)
+        self.assertEqual(self.observer.heard, [])
+        self.workers.finish()
+        self.assertEqual(self.observer.heard, [(2, 0.25, False)])
+
+    def test_failed_round(self) -> None:
+        """When one of them failed, that is told."""
+        self.disk.fail_call(1, operation="sync")
+        self.write(self.a, self.b)
+        self.run_round()
+        self.assertEqual(self.observer.heard, [(2, 0.0, True)])
+
+    def test_closed_workers(self) -> None:
+        """So is a round that could not even begin."""
+        self.workers.close()
+        self.write(self.a)
+        self.clock.advance(0)
+        self.assertEqual(self.observer.heard, [(1, 0.0, True)])

@@ -10,8 +10,10 @@ from random import Random
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
 
 from rustlog.errors import DamagedLog, PartitionFenced, RustlogError, StartupError, StorageFull
+from rustlog.interfaces import IFencing
 from rustlog.model import Appended
 from rustlog.testing.disk import SimulatedCrash
 from rustlog.testing.environment import memory_environment, simulated_environment
@@ -148,6 +150,22 @@ class FailureTests(SynchronousTestCase):
         self.assertIsInstance(self.lives.finish(self.lives.send(0)), PartitionFenced)
         self.assertEqual(self.lives.stored(0), {0: b"value 0"})
         self.assertIsInstance(self.lives.finish(self.lives.send(1)), Appended, "others go on")
+
+    def test_fenced_partitions_are_named(self) -> None:
+        """The store tells which partitions are fenced, and why, until it is opened again."""
+        store = self.lives.store
+        assert store is not None
+        verifyObject(IFencing, store)
+        self.assertEqual(store.fenced(), [])
+        self.files.fail_call(1, operation="sync")
+        self.lives.outcomes([self.lives.send(0)])
+        (fenced,) = store.fenced()
+        self.assertEqual(fenced.partition.partition, 0)
+        self.assertIn("sync failed", fenced.reason)
+        self.lives.die()
+        self.lives.open()
+        assert self.lives.store is not None
+        self.assertEqual(self.lives.store.fenced(), [])
 
     def test_full_disk(self) -> None:
         """A full disk is told, leaves no trace, and is over when there is room again."""
