@@ -332,7 +332,7 @@ class Connection(Receiver):
         self._linger_timer = self._clock.callLater(
             self._linger_seconds or LINGER_SECONDS, self._linger_is_over
         )
-        if self._linger_seconds and _can_half_close(self.transport):
+        if self._linger_seconds and can_half_close(self.transport):
             self.transport.loseWriteConnection()
             self.transport.resumeProducing()
         else:
@@ -396,7 +396,7 @@ def client_name(peer: object) -> str:
     return "a local client"
 
 
-def _can_half_close(transport: object) -> bool:
+def can_half_close(transport: object) -> bool:
     """
     Whether it can be closed for writing only.  TLS can not: it says goodbye, and waits for the
     other side to do so, by itself.

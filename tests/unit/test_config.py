@@ -63,10 +63,12 @@ class DefaultsTests(ConfigTestCase):
     def test_listeners(self) -> None:
         """Every protocol that exists listens on loopback, in both families."""
         listeners = self.read().listeners
-        self.assertEqual([each.name for each in listeners], ["rustlog", "rustlog"])
+        self.assertEqual([each.name for each in listeners], ["http", "http", "rustlog", "rustlog"])
         self.assertTrue(all(each.is_default and each.advertised is None for each in listeners))
         self.assertEqual(self.reactor.tcpServers, [])
-        self.assertEqual(self.places(listeners), [(9091, "127.0.0.1"), (9091, "::1")])
+        self.assertEqual(
+            self.places(listeners), [(9080, "127.0.0.1"), (9080, "::1"), (9091, "127.0.0.1"), (9091, "::1")]
+        )
 
 
 class ListenTests(ConfigTestCase):
@@ -100,7 +102,7 @@ class ListenTests(ConfigTestCase):
         """A protocol that nobody speaks is refused, with those that are spoken."""
         self.assertEqual(
             self.refusal(listen=["rustlgo=tcp:1"]),
-            "no wire protocol is called 'rustlgo'; did you mean rustlog?; installed: echo, rustlog",
+            "no wire protocol is called 'rustlgo'; did you mean rustlog?; installed: echo, http, rustlog",
         )
 
     def test_bad_endpoint(self) -> None:
@@ -121,8 +123,9 @@ class AdvertiseTests(ConfigTestCase):
 
     def test_default_listeners(self) -> None:
         """The default listeners of a protocol are one listener in two families."""
-        config = self.read(advertise=["log.example.org:9091"])
-        self.assertEqual({each.advertised for each in config.listeners}, {("log.example.org", 9091)})
+        config = self.read(advertise=["rustlog=log.example.org:9091"])
+        advertised = [each.advertised for each in config.listeners if each.name == "rustlog"]
+        self.assertEqual(advertised, [("log.example.org", 9091)] * 2)
 
     def test_named(self) -> None:
         """Each listener gets the address that bears its name; the others keep their own."""

@@ -59,8 +59,9 @@ class FiguresTests(MonitoringCase):
         client = self.world.client()
         client.ask(produce(b"a", b"b"))
         client.ask(produce(b"c", partition=1))
-        size = self.world.traffic.of("rustlog").appended_bytes
-        self.successResultOf(self.world.broker.delete_records(CONTEXT, TopicPartition("orders", 0), 1))
+        size = self.world.broker.traffic.of("rustlog").appended_bytes
+        administration = self.world.broker.administration
+        self.successResultOf(administration.delete_records(CONTEXT, TopicPartition("orders", 0), 1))
         self.assertEqual(self.figures().topics, (TopicFigures("orders", 2, False, 2, 3, size),))
 
     def test_groups(self) -> None:
@@ -167,10 +168,10 @@ class ReadinessTests(MonitoringCase):
     def test_fenced(self) -> None:
         """It is not while a partition is fenced, and tells which one."""
         fenced = [PartitionFenced(TopicPartition("orders", 7), "a sync failed")]
-        self.patch(self.world.broker, "fenced", lambda _: fenced)
+        self.patch(self.world.broker.administration, "fenced", lambda _: fenced)
         self.assertEqual(self.monitoring.problems(), ["partition orders-7 is fenced: a sync failed"])
         self.assertEqual(self.figures().fenced, 1)
 
     def test_store_without_fences(self) -> None:
         """Of a store that knows of no fences, none is fenced."""
-        self.assertEqual(self.world.broker.fenced(CONTEXT), [])
+        self.assertEqual(self.world.broker.administration.fenced(CONTEXT), [])

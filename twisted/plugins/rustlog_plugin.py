@@ -34,6 +34,16 @@ memory_offsets = OffsetStoreFactory(
     settings="rustlog.offsets.memory.MemoryOffsetsSettings",
 )
 
+http_protocol = WireProtocol(
+    "http",
+    "Metrics for Prometheus, health, and what there is, as JSON and as a page.",
+    maker="rustlog.wire.http.protocol.make_factory",
+    default_endpoints=(
+        "tcp:9080:interface=127.0.0.1",
+        r"tcp:9080:interface=\:\:1",
+    ),
+)
+
 rustlog_protocol = WireProtocol(
     "rustlog",
     "JSON in length-prefixed frames.",
