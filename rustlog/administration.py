@@ -19,10 +19,10 @@ from rustlog.errors import (
     PartitionFenced,
     PartitionNotFound,
     RustlogError,
-    TopicIsInternal,
     TopicNotFound,
 )
 from rustlog.interfaces import IFencing, ILogStore, IPartition
+from rustlog.judging import refuse_internal
 from rustlog.model import (
     PartitionDescription,
     ProducerDescription,
@@ -157,12 +157,6 @@ class Administration:
         if partition is None:
             raise PartitionNotFound(name.topic, name.partition)
         return partition
-
-
-def refuse_internal(info: TopicInfo | None) -> None:
-    """Raise C{TopicIsInternal} for a topic that is the broker's own."""
-    if info is not None and info.internal:
-        raise TopicIsInternal(info.name)
 
 
 # -- where values come from ------------------------------------------------------------

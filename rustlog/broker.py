@@ -17,7 +17,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 
-from rustlog.administration import Administration, refuse_internal
+from rustlog.administration import Administration
 from rustlog.errors import (
     GroupNotFound,
     InvalidRecord,
@@ -25,7 +25,6 @@ from rustlog.errors import (
     PartitionNotFound,
     RecordTooLarge,
     RustlogError,
-    TopicExists,
     TopicNotFound,
 )
 from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IWallClock
@@ -35,9 +34,10 @@ from rustlog.judging import (
     check_partition_count,
     check_topic_name,
     parse_topic_changes,
+    refuse_internal,
 )
 from rustlog.log.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, RecordBatch
-from rustlog.log.topics import configure, grow
+from rustlog.log.topics import configure, grow, plan
 from rustlog.longpoll import Answers, LongPoll, Wants, is_enough
 from rustlog.model import (
     MAX_OFFSET,
@@ -57,9 +57,6 @@ from rustlog.observability.tallies import Traffic
 from rustlog.producerids import ProducerIds
 from rustlog.results import Result, then
 from rustlog.settings import BrokerConfig, TopicConfig, parse_topic_overrides, with_overrides
-
-NO_ID = UUID(int=0)
-"""Of a topic that does not exist."""
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT
 
@@ -113,6 +110,11 @@ class Broker:
             raise TopicNotFound(name)
         return info
 
+    def topic_by_id(self, context: RequestContext, topic_id: UUID) -> TopicInfo | None:
+        """One of them, if there is one of that id."""
+        info: TopicInfo | None = self._store.catalog.get_by_id(topic_id)
+        return info
+
     def topic_config(self, info: TopicInfo) -> TopicConfig:
         """All settings of a topic: its own, and the defaults."""
         known = self._topic_configs.get(info.name)
@@ -143,7 +145,7 @@ class Broker:
             check_partition_count(count)
             overrides = parse_topic_overrides(config)
             if validate_only:
-                return succeed(self._plan_topic(TopicInfo(NO_ID, name, count, overrides)))
+                return succeed(plan(self._store.catalog.get(name), name, count, overrides))
         except RustlogError as error:
             return fail(error)
         created: Deferred[TopicInfo] = self._store.catalog.create(name, count, overrides)
@@ -217,6 +219,7 @@ class Broker:
         """
         info = self.topic(context, name)
         if partitions is not None:
+            refuse_internal(info)
             check_growth(info, partitions)
         judged = parse_topic_changes(changes)
         if partitions is not None:
@@ -224,11 +227,6 @@ class Broker:
         if judged:
             info = yield self._store.catalog.configure(name, judged)
         return info
-
-    def _plan_topic(self, plan: TopicInfo) -> TopicInfo:
-        if self._store.catalog.get(plan.name) is not None:
-            raise TopicExists(plan.name)
-        return plan
 
     def _topic_changed(self, old: TopicInfo | None, new: TopicInfo | None) -> None:
         if old is not None:

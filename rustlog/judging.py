@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rustlog.errors import InvalidGroup, InvalidPartitionCount, InvalidSetting, InvalidTopicName
+from rustlog.errors import (
+    InvalidGroup,
+    InvalidPartitionCount,
+    InvalidSetting,
+    InvalidTopicName,
+    TopicIsInternal,
+)
+from rustlog.log.topics import grow
 from rustlog.model import TopicInfo, topic_name_problem
 from rustlog.settings import is_topic_setting, parse_topic_overrides
 
@@ -33,8 +40,13 @@ def check_partition_count(count: int) -> None:
 def check_growth(info: TopicInfo, partitions: int) -> None:
     """Raise C{InvalidPartitionCount} unless a topic can grow to that many."""
     check_partition_count(partitions)
-    if partitions <= info.partitions:
-        raise InvalidPartitionCount(f"{info.name} has {info.partitions} already, {partitions} asked for")
+    grow(info, partitions)
+
+
+def refuse_internal(info: TopicInfo | None) -> None:
+    """Raise C{TopicIsInternal} for a topic that is the broker's own."""
+    if info is not None and info.internal:
+        raise TopicIsInternal(info.name)
 
 
 def check_group(group: str) -> None:

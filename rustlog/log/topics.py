@@ -5,11 +5,27 @@ What becomes of a topic when it is changed: what catalogues do, and what those w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from attrs import evolve
 
-from rustlog.errors import InvalidPartitionCount
+from rustlog.errors import InvalidPartitionCount, TopicExists
 from rustlog.model import TopicInfo
+
+NO_ID = UUID(int=0)
+"""Of a topic that does not exist."""
+
+
+def plan(existing: TopicInfo | None, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
+    """
+    The topic that could be made, but for its id.
+
+    @param existing: the one of that name, if there is one.
+    @raise TopicExists: there is.
+    """
+    if existing is not None:
+        raise TopicExists(name)
+    return TopicInfo(NO_ID, name, partitions, config)
 
 
 def grow(topic: TopicInfo, partitions: int) -> TopicInfo:

@@ -34,6 +34,7 @@ from rustlog.log.batch import (
     build_batch,
     split_batches,
 )
+from rustlog.log.topics import NO_ID
 from rustlog.model import (
     MAX_OFFSET,
     Appended,
@@ -174,6 +175,7 @@ class TopicTests(BrokerTestCase):
         self.assertEqual((info.name, info.partitions), ("orders", 5))
         self.assertEqual(dict(info.config), {"retention.ms": "1000", "segment.bytes": "2000"})
         self.assertEqual(self.broker.topic(CONTEXT, "orders"), info)
+        self.assertEqual(self.broker.topic_by_id(CONTEXT, info.id), info)
         self.assertEqual(self.broker.topics(CONTEXT), (info,))
 
     def test_default_partitions(self) -> None:
@@ -210,6 +212,7 @@ class TopicTests(BrokerTestCase):
     def test_no_such_topic(self) -> None:
         """What does not exist can neither be shown nor changed."""
         self.assertRaises(TopicNotFound, self.broker.topic, CONTEXT, "orders")
+        self.assertIsNone(self.broker.topic_by_id(CONTEXT, NO_ID))
         self.assert_fails(TopicNotFound, self.broker.delete_topic(CONTEXT, "orders"))
         self.assert_fails(TopicNotFound, self.broker.grow_topic(CONTEXT, "orders", 9))
         self.assert_fails(TopicNotFound, self.broker.configure_topic(CONTEXT, "orders", {}))
@@ -257,6 +260,7 @@ class TopicTests(BrokerTestCase):
         self.assert_fails(TopicIsInternal, self.broker.delete_topic(CONTEXT, "__own"))
         for validate_only in (False, True):
             self.assert_fails(TopicIsInternal, self.broker.grow_topic(CONTEXT, "__own", 2, validate_only))
+        self.assert_fails(TopicIsInternal, self.broker.alter_topic(CONTEXT, "__own", 2))
         self.assertEqual(self.broker.topic(CONTEXT, "__own").partitions, 1)
 
     def test_topic_config(self) -> None:

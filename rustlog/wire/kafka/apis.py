@@ -8,9 +8,29 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
 from rustlog.wire.kafka.calls import Api
-from rustlog.wire.kafka.handlers import versions
+from rustlog.wire.kafka.handlers import (
+    cluster,
+    configchanges,
+    configs,
+    partitions,
+    positions,
+    producers,
+    records,
+    topics,
+    versions,
+)
 
-_MODULES: tuple[ModuleType, ...] = (versions,)
+_MODULES: tuple[ModuleType, ...] = (
+    cluster,
+    configchanges,
+    configs,
+    partitions,
+    positions,
+    producers,
+    records,
+    topics,
+    versions,
+)
 """Each declares its own as C{APIS}."""
 
 

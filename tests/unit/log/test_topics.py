@@ -6,14 +6,19 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rustlog.errors import InvalidPartitionCount
-from rustlog.log.topics import configure, grow
+from rustlog.errors import InvalidPartitionCount, TopicExists
+from rustlog.log.topics import NO_ID, configure, grow, plan
 from rustlog.model import TopicInfo
 
 TOPIC = TopicInfo(UUID(int=1), "orders", 2, {"retention.ms": "1"})
 
 
 class ChangeTests(SynchronousTestCase):
+    def test_plan(self) -> None:
+        """A topic that does not exist has everything but an id; one that does can not be made again."""
+        self.assertEqual(plan(None, "new", 3, {"a": "b"}), TopicInfo(NO_ID, "new", 3, {"a": "b"}))
+        self.assertRaises(TopicExists, plan, TOPIC, "orders", 2, {})
+
     def test_grow(self) -> None:
         """A topic gets more partitions, and nothing else changes."""
         self.assertEqual(grow(TOPIC, 3), TopicInfo(TOPIC.id, "orders", 3, {"retention.ms": "1"}))
