@@ -32,7 +32,7 @@ class PositionCase(HandlerCase):
         batch = records.build(content, now_ms=0)
         name = TopicPartition("orders", 0)
         self.world.broker.produce(CONTEXT, [(name, batch)])
-        self.successResultOf(self.world.broker.delete_records(CONTEXT, name, 1))
+        self.successResultOf(self.world.broker.administration.delete_records(CONTEXT, name, 1))
 
 
 class ListOffsetsTests(PositionCase):
