@@ -230,7 +230,9 @@ class ILogStore(Interface):
     def delete_records(partition, before):
         """
         Deferred new log start offset, once durable.  Fails with C{OffsetOutOfRange}
-        when C{before} lies beyond the high watermark.
+        when C{before} lies beyond the high watermark.  What lies behind C{before} is on disk before the
+        rest is given up, whatever C{--sync} says: who copies records to the end of a log, and then deletes
+        them at its beginning, always has one or the other.
         """
 
     def describe(partition):
@@ -311,6 +313,20 @@ class IOffsetStore(Interface):
 
     def close():
         """Deferred C{None}, after pending commits."""
+
+
+class IOffsetExpiry(Interface):
+    """
+    The power of an offset store to forget what is old; optional.  The broker asks for it with
+    C{IOffsetExpiry(store, None)}, and where there is none, offsets are kept until they are deleted.
+    """
+
+    def expire(group, before_ms):
+        """
+        Deferred int: how many offsets of a group were forgotten, durably, because their
+        C{commit_time} is before that time.  Those without one (-1) stay.  A commit that is under way, and
+        every later one, is kept.
+        """
 
 
 # -- the environment ---------------------------------------------------------------

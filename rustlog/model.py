@@ -25,6 +25,9 @@ MAX_OFFSET = 2**63 - 1
 TOPIC_NAME_LENGTH_MAX = 249
 """Kafka's limit; it leaves room for a suffix in a 255-byte file name."""
 
+CONSUMER_OFFSETS = "__consumer_offsets"
+"""The topic in which groups' offsets are kept; reserved for that, whoever keeps them."""
+
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 

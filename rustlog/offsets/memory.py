@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import define, field, frozen
+from attrs import frozen
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
 from rustlog.environment import Environment
-from rustlog.errors import Closed, StaleGeneration, VersionConflict
-from rustlog.interfaces import ILogStore, IOffsetStore
+from rustlog.errors import Closed, RustlogError
+from rustlog.interfaces import ILogStore, IOffsetExpiry, IOffsetStore
 from rustlog.model import Committed, TopicPartition
+from rustlog.offsets.state import Groups, check_generation, check_version
 
 
 @frozen
@@ -28,25 +29,12 @@ def open_store(
     return MemoryOffsets()
 
 
-@define
-class Group:
-    """What is known of one group."""
-
-    offsets: dict[TopicPartition, Committed] = field(factory=dict)
-    generation: int = -1
-    version: int = 0
-    document: bytes = b""
-
-
-_NOBODY = Group()
-
-
-@implementer(IOffsetStore)
+@implementer(IOffsetStore, IOffsetExpiry)
 class MemoryOffsets:
     """Every call is done when it returns."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, Group] = {}
+        self._groups = Groups()
         self._closed = False
 
     def commit(
@@ -54,12 +42,11 @@ class MemoryOffsets:
     ) -> Deferred[None]:
         if self._closed:
             return fail(Closed())
-        if generation is not None and generation < self._known(group).generation:
-            return fail(StaleGeneration(group, generation))
-        kept = self._groups.setdefault(group, Group())
-        kept.offsets.update(offsets)
-        if generation is not None:
-            kept.generation = generation
+        try:
+            check_generation(group, generation, self._groups.get(group).generation)
+        except RustlogError as error:
+            return fail(error)
+        self._groups.commit(group, offsets, generation)
         return succeed(None)
 
     def fetch(
@@ -67,47 +54,45 @@ class MemoryOffsets:
     ) -> Deferred[dict[TopicPartition, Committed]]:
         if self._closed:
             return fail(Closed())
-        offsets = self._known(group).offsets
-        if partitions is None:
-            return succeed(dict(offsets))
-        return succeed({each: offsets[each] for each in partitions if each in offsets})
+        return succeed(self._groups.offsets(group, partitions))
 
     def groups(self) -> Deferred[tuple[str, ...]]:
         if self._closed:
             return fail(Closed())
-        names = (name for name, group in self._groups.items() if group.offsets or group.version)
-        return succeed(tuple(sorted(names)))
+        return succeed(self._groups.names())
 
     def delete(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> Deferred[None]:
         if self._closed:
             return fail(Closed())
         if partitions is None:
-            self._groups.pop(group, None)
+            self._groups.forget(group)
         else:
-            for each in partitions:
-                self._known(group).offsets.pop(each, None)
+            self._groups.delete(group, partitions)
         return succeed(None)
+
+    def expire(self, group: str, before_ms: int) -> Deferred[int]:
+        if self._closed:
+            return fail(Closed())
+        old = self._groups.get(group).older_than(before_ms)
+        self._groups.delete(group, old)
+        return succeed(len(old))
 
     def load(self, group: str) -> Deferred[tuple[int, bytes]]:
         if self._closed:
             return fail(Closed())
-        known = self._known(group)
+        known = self._groups.get(group)
         return succeed((known.version, known.document))
 
     def save(self, group: str, version: int, document: bytes) -> Deferred[int]:
         if self._closed:
             return fail(Closed())
-        current = self._known(group).version
-        if version != current:
-            return fail(VersionConflict(group, version, current))
-        kept = self._groups.setdefault(group, Group())
-        kept.version += 1
-        kept.document = bytes(document)
-        return succeed(kept.version)
+        try:
+            check_version(group, version, self._groups.get(group).version)
+        except RustlogError as error:
+            return fail(error)
+        self._groups.save(group, version + 1, bytes(document))
+        return succeed(version + 1)
 
     def close(self) -> Deferred[None]:
         self._closed = True
         return succeed(None)
-
-    def _known(self, group: str) -> Group:
-        return self._groups.get(group, _NOBODY)

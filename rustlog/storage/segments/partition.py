@@ -16,7 +16,7 @@ from pathlib import PurePath
 
 import attrs
 from attrs import define, frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -146,6 +146,7 @@ class SegmentedPartition:
         self._dirty: dict[Handle, None] = {}
         self._dirty_directories: dict[PurePath, None] = {}
         self._waiting: deque[tuple[int, PendingAppend, int]] = deque()
+        self._flushing: list[Deferred[None]] = []
 
     @property
     def is_deleted(self) -> bool:
@@ -264,8 +265,9 @@ class SegmentedPartition:
         checkpoint = self._capture_checkpoint() if self._checkpoint_wanted else None
         handles, self._dirty = self._dirty, {}
         directories, self._dirty_directories = self._dirty_directories, {}
+        flushing, self._flushing = self._flushing, []
         files = tuple(handle.file for handle in handles)
-        synced = partial(self._synced, handles, self._end(), checkpoint)
+        synced = partial(self._synced, handles, self._end(), checkpoint, flushing)
         return Unsynced(files, tuple(directories), synced)
 
     def _synced(
@@ -273,12 +275,15 @@ class SegmentedPartition:
         handles: dict[Handle, None],
         end: Place,
         checkpoint: Checkpoint | None,
+        flushing: list[Deferred[None]],
         error: Exception | None,
     ) -> None:
         for handle in handles:
             handle.release()
         if error is not None:
             self.fence(f"a sync failed: {error}")
+        for each in flushing:
+            each.callback(None if self.unavailable is None else Failure(self.unavailable))
         if self.unavailable is not None:
             return
         if self._services.sync.always:
@@ -286,6 +291,17 @@ class SegmentedPartition:
         if checkpoint is not None:
             self._checkpoint = checkpoint
             self._save().addErrback(self._checkpoint_failed)
+
+    def flush(self) -> Deferred[None]:
+        """Fires once all that has been written is on disk, whatever the policy."""
+        if self.unavailable is not None:
+            return fail(self.unavailable)
+        if self.segments:
+            self._mark_dirty(self.segments[-1].log)
+        self._services.rounds.add(self)
+        flushed: Deferred[None] = Deferred()
+        self._flushing.append(flushed)
+        return flushed
 
     def _mark_dirty(self, handle: Handle) -> None:
         if handle not in self._dirty:

@@ -296,14 +296,21 @@ class SegmentStore:
         return self._ask(partition, partition.producers.describe)
 
     def delete_records(self, partition: SegmentedPartition, before: int) -> Deferred[int]:
-        def advance() -> Result[int]:
-            if before > partition.high_watermark:
-                raise OffsetOutOfRange(before, partition.log_start_offset, partition.high_watermark)
-            if before <= partition.log_start_offset:
-                return partition.log_start_offset
-            return partition.advance_start(before).addErrback(refuse_for)
+        return self._ask(partition, self._delete_records, partition, before)
 
-        return self._ask(partition, advance)
+    @inlineCallbacks
+    def _delete_records(
+        self, partition: SegmentedPartition, before: int
+    ) -> Generator[Deferred[Any], Any, int]:
+        if before > partition.high_watermark:
+            raise OffsetOutOfRange(before, partition.log_start_offset, partition.high_watermark)
+        if before > partition.log_start_offset:
+            if not self._settings.sync.always:
+                yield partition.flush()
+            yield partition.advance_start(before).addErrback(refuse_for)
+            if self._closing is None:
+                yield self._remove_dead_segments(partition)
+        return partition.log_start_offset
 
     @inlineCallbacks
     def _ask(
@@ -391,13 +398,26 @@ class SegmentStore:
                 yield partition.advance_start(start)
             if retention.active_is_dead(partition):
                 partition.roll(now_ms)
-            yield self._environment.workers.run(self._unlink, partition.take_dead_segments())
+            yield self._remove_dead_segments(partition)
         except (TopicNotFound, Closed):
             return  # It went away meanwhile.
         except (OSError, RustlogError) as error:
             self._log.error(
                 "retention of {partition} failed: {error}", partition=str(partition.name), error=error
             )
+
+    def _remove_dead_segments(self, partition: SegmentedPartition) -> Deferred[None]:
+        """Free what lies wholly before the start of the log."""
+        removed = self._environment.workers.run(self._unlink, partition.take_dead_segments())
+        return removed.addErrback(self._not_removed, partition)
+
+    def _not_removed(self, failure: Failure, partition: SegmentedPartition) -> None:
+        """They are dead all the same; the next start removes them."""
+        failure.trap(OSError)
+        self._log.error(
+            "removing segments of {partition} failed: {error}",
+            partition=str(partition.name), error=failure.value,
+        )  # fmt: skip
 
     def _unlink(self, paths: list[Any]) -> None:
         for path in paths:
