@@ -25,6 +25,7 @@ from rustlog.errors import (
     PartitionNotFound,
     RecordTooLarge,
     RustlogError,
+    TopicIsInternal,
     TopicNotFound,
 )
 from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IWallClock
@@ -33,8 +34,10 @@ from rustlog.judging import (
     check_growth,
     check_partition_count,
     check_topic_name,
+    is_internal,
     parse_topic_changes,
     refuse_internal,
+    refuse_reserved,
 )
 from rustlog.log.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, RecordBatch
 from rustlog.log.topics import configure, grow, plan
@@ -135,13 +138,14 @@ class Broker:
     ) -> Deferred[TopicInfo]:
         """
         Make a topic; fires once it is durable.  Fails with C{InvalidTopicName},
-        C{InvalidPartitionCount}, C{InvalidSetting}, C{TopicExists}.
+        C{InvalidPartitionCount}, C{InvalidSetting}, C{TopicExists}, C{TopicIsInternal}.
 
         @param validate_only: make nothing; the answer is what would be made, but for its id.
         """
         count = self._default_partitions if partitions is None else partitions
         try:
             check_topic_name(name)
+            refuse_reserved(name)
             check_partition_count(count)
             overrides = parse_topic_overrides(config)
             if validate_only:
@@ -192,11 +196,12 @@ class Broker:
     ) -> Deferred[TopicInfo]:
         """
         Change settings; C{None} removes an override.  Fails with C{TopicNotFound},
-        C{InvalidSetting}.
+        C{TopicIsInternal}, C{InvalidSetting}.
 
         @param validate_only: change nothing; the answer is what the topic would be.
         """
         try:
+            refuse_internal(self._store.catalog.get(name))
             judged = parse_topic_changes(changes)
             if validate_only:
                 return succeed(configure(self.topic(context, name), judged))
@@ -218,8 +223,8 @@ class Broker:
         Fails as L{grow_topic} and L{configure_topic} do.
         """
         info = self.topic(context, name)
+        refuse_internal(info)
         if partitions is not None:
-            refuse_internal(info)
             check_growth(info, partitions)
         judged = parse_topic_changes(changes)
         if partitions is not None:
@@ -240,8 +245,8 @@ class Broker:
         """
         Append batches whose checksum has been verified.
 
-        @return: for each entry where it went, or why it did not: C{PartitionNotFound}, C{RecordTooLarge},
-            C{InvalidRecord}, or what the store refuses.  One's error is not the others'.
+        @return: for each entry where it went, or why it did not: C{PartitionNotFound}, C{TopicIsInternal},
+            C{RecordTooLarge}, C{InvalidRecord}, or what the store refuses.  One's error is not the others'.
         """
         judged: list[Any] = [self._admit(name, batch) for name, batch in entries]
         accepted = [each for each in judged if type(each) is tuple]
@@ -260,6 +265,8 @@ class Broker:
         partition: IPartition | None = self._store.partition(name.topic, name.partition)
         if partition is None:
             return PartitionNotFound(name.topic, name.partition)
+        if is_internal(partition.topic):
+            return TopicIsInternal(name.topic)
         config = self.topic_config(partition.topic)
         if batch.size > config.max_message_bytes:
             return RecordTooLarge(batch.size, config.max_message_bytes)

@@ -42,7 +42,7 @@ from rustlog.settings import BrokerConfig, TopicConfig, vocabulary, with_overrid
 
 DEFAULTS: Mapping[str, object] = {
     "storage": "segments",
-    "offsets": "memory",
+    "offsets": "topic",
     "data-dir": "rustlog-data",
     "listen": [],
     "advertise": [],

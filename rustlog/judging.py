@@ -14,7 +14,7 @@ from rustlog.errors import (
     TopicIsInternal,
 )
 from rustlog.log.topics import grow
-from rustlog.model import TopicInfo, topic_name_problem
+from rustlog.model import CONSUMER_OFFSETS, TopicInfo, topic_name_problem
 from rustlog.settings import is_topic_setting, parse_topic_overrides
 
 PARTITIONS_MAX = 10_000
@@ -44,9 +44,20 @@ def check_growth(info: TopicInfo, partitions: int) -> None:
 
 
 def refuse_internal(info: TopicInfo | None) -> None:
-    """Raise C{TopicIsInternal} for a topic that is the broker's own."""
-    if info is not None and info.internal:
+    """Raise C{TopicIsInternal} for a topic that is the broker's own: clients can only read it."""
+    if info is not None and is_internal(info):
         raise TopicIsInternal(info.name)
+
+
+def is_internal(info: TopicInfo) -> bool:
+    """Whether a topic is the broker's own; that of offsets always is, whoever has made it."""
+    return info.internal or info.name == CONSUMER_OFFSETS
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise C{TopicIsInternal} for a name that is kept for a topic of the broker's own."""
+    if name == CONSUMER_OFFSETS:
+        raise TopicIsInternal(name)
 
 
 def check_group(group: str) -> None:

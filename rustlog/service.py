@@ -9,7 +9,7 @@ the way up ends the process with one line: a daemon that is deaf, or has no log,
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol
 
 from attrs import define, evolve, field, frozen
@@ -32,6 +32,7 @@ from rustlog.observability.health import Health, Stage
 from rustlog.observability.lateness import Lateness
 from rustlog.observability.metrics import Metrics
 from rustlog.observability.requests import RequestLog
+from rustlog.offsets.expiry import Expiry
 from rustlog.wire.listener import Capacity, Listener
 
 STOP_SECONDS_MAX = 8
@@ -131,12 +132,21 @@ class BrokerService(Service):
         yield self._listen(self._make_broker(log_store, offsets))
         if self._is_stopping():
             return
-        self._maintenance = Maintenance(log_store, self._environment.clock)
-        self._maintenance.start(config.broker.retention_check_interval_ms)
+        self._maintain(log_store, offsets)
         self._lateness.start()
         self._health.stage = Stage.READY
         self._log.info("ready: {listening}", listening=", ".join(door.name for door in self._doors))
         self._process.ready()
+
+    def _maintain(self, log_store: ILogStore, offsets: IOffsetStore) -> None:
+        """Begin to look after what grows old."""
+        broker = self._config.broker
+        expiry = Expiry(
+            offsets, log_store.catalog, self._environment.wall, broker.offsets_retention_minutes
+        )
+        tasks = {"the store": log_store.maintain, "the offsets": expiry.step}
+        self._maintenance = Maintenance(tasks, self._environment.clock)
+        self._maintenance.start(broker.retention_check_interval_ms)
 
     @inlineCallbacks
     def _open_store(
@@ -301,9 +311,12 @@ class Patience:
 
 @define(eq=False)
 class Maintenance:
-    """Looks after a store from time to time: in bounded steps, so that clients are served in between."""
+    """
+    Looks after something from time to time: in bounded steps, so that clients are served in between.  A
+    step fires with whether there is more to do.
+    """
 
-    _store: ILogStore
+    _tasks: Mapping[str, Callable[[], Deferred[bool]]]
     _clock: IReactorTime
     _loop: LoopingCall = field(init=False)
     _ended: Deferred[Any] = field(init=False)
@@ -325,12 +338,13 @@ class Maintenance:
 
     @inlineCallbacks
     def _look_after(self) -> Steps:
-        try:
-            while not self._stopping and (yield self._store.maintain()):
-                yield deferLater(self._clock, PAUSE_SECONDS)
-        except Exception:
-            # Whatever it was, it may have passed by the next time; the log must not grow for ever.
-            self._log.failure("the store could not be looked after; trying again later")
+        for what, step in self._tasks.items():
+            try:
+                while not self._stopping and (yield step()):
+                    yield deferLater(self._clock, PAUSE_SECONDS)
+            except Exception:
+                # Whatever it was, it may have passed by the next time; the log must not grow for ever.
+                self._log.failure("{what} could not be looked after; trying again later", what=what)
 
 
 # -- words -------------------------------------------------------------------------

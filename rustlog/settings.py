@@ -215,6 +215,12 @@ class BrokerConfig:
     max_in_flight_requests: int = setting(
         128, "How many requests of one connection are worked on at once.", minimum=1
     )
+    offsets_retention_minutes: int = setting(
+        7 * 24 * 60,
+        "How long what a group without members has committed is remembered after its last commit.",
+        minimum=1,
+        maximum=2**31 - 1,
+    )
     producer_id_expiration_ms: int = setting(
         24 * 3600 * 1000,
         "How long the sequence numbers of an idle idempotent producer are remembered.",

@@ -152,7 +152,7 @@ def taken_port() -> Iterator[int]:
     ("options", "line"),
     [
         (["--storage=segmets"], r"no log store is called 'segmets'; did you mean segments\?; installed: .*"),
-        (["--offsets=tape"], r"no offset store is called 'tape'; installed: memory"),
+        (["--offsets=tape"], r"no offset store is called 'tape'; installed: file, memory, topic"),
         (["--listen=gopher=tcp:0"], r"no wire protocol is called 'gopher'; installed: .*rustlog"),
         (["--listen=rustlog=pigeon:0"], r"listen: 'pigeon:0' is not a usable endpoint: .*"),
         (["--set=retention.mss=1"], r"unknown setting 'retention.mss'; did you mean retention.ms\?"),

@@ -54,7 +54,7 @@ class DefaultsTests(ConfigTestCase):
         """Nothing has to be said but what one wants to be different."""
         config = self.read()
         self.assertEqual(config.storage.name, "memory")
-        self.assertEqual(config.offsets.name, "memory")
+        self.assertEqual(config.offsets.name, "topic")
         self.assertEqual(config.topic_defaults, TopicConfig())
         self.assertEqual(config.broker, BrokerConfig())
         self.assertEqual(config.partitions, 1)
@@ -168,7 +168,7 @@ class OptionTests(ConfigTestCase):
         self.assertIn("no log store is called 'tape'; installed: ", self.refusal(storage="tape"))
         self.assertEqual(
             self.refusal(offsets="memoryy"),
-            "no offset store is called 'memoryy'; did you mean memory?; installed: memory",
+            "no offset store is called 'memoryy'; did you mean memory?; installed: file, memory, topic",
         )
 
     def test_broken_store(self) -> None:

@@ -61,6 +61,9 @@ class StoreDouble:
         self.opened_with = arguments
         return self.opening() or self
 
+    def groups(self) -> Deferred[tuple[str, ...]]:
+        return succeed(())
+
     def maintain(self) -> Deferred[bool]:
         self.journal.append("maintain")
         step = self.maintenance.pop(0) if self.maintenance else False
@@ -467,7 +470,7 @@ class MaintenanceTests(ServiceTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.maintenance = Maintenance(self.store, self.clock)  # type: ignore[arg-type]
+        self.maintenance = Maintenance({"the store": lambda: self.store.maintain()}, self.clock)
         self.maintenance.start(1000)
 
     def test_service(self) -> None:

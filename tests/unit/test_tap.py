@@ -90,7 +90,7 @@ class OptionsTests(SynchronousTestCase):
         for argument, start in (
             ("--storage=tape", "no log store is called 'tape'; installed: "),
             ("--storage=", "storage must be a text, not ''"),
-            ("--offsets=tape", "no offset store is called 'tape'; installed: memory"),
+            ("--offsets=tape", "no offset store is called 'tape'; installed: file, memory, topic"),
             ("--listen=gopher=tcp:70", "no wire protocol is called 'gopher'; installed: "),
             ("--listen=rustlog=tin-can:1", "listen: 'tin-can:1' is not a usable endpoint: "),
             ("--advertise=here", "advertise: 'here' is not of the form "),

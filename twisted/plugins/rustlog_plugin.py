@@ -34,6 +34,20 @@ memory_offsets = OffsetStoreFactory(
     settings="rustlog.offsets.memory.MemoryOffsetsSettings",
 )
 
+file_offsets = OffsetStoreFactory(
+    "file",
+    "Keeps the offsets of consumer groups in files of their own in the data directory.",
+    opener="rustlog.offsets.file.open_store",
+    settings="rustlog.offsets.file.FileOffsetsSettings",
+)
+
+topic_offsets = OffsetStoreFactory(
+    "topic",
+    "Keeps the offsets of consumer groups in a topic of the log store, __consumer_offsets.",
+    opener="rustlog.offsets.topic.open_store",
+    settings="rustlog.offsets.topic.TopicOffsetsSettings",
+)
+
 http_protocol = WireProtocol(
     "http",
     "Metrics for Prometheus, health, and what there is, as JSON and as a page.",
