@@ -73,10 +73,12 @@ class Writer:
         return [self._nothing(_key(name, each.topic, each.partition)) for each in partitions]
 
     def forget(self, name: str, group: Group) -> list[Record]:
-        """Everything about a group is forgotten."""
+        """
+        Everything about a group is forgotten.  Something is written even where nothing is known: a log
+        that has just failed may know of a commit that nobody was told of, and must not promise that it is gone.
+        """
         made = self.delete(name, group.offsets)
-        if group.generation != NO_GENERATION:
-            made.append(self._nothing(_key(name, GENERATION)))
+        made.append(self._nothing(_key(name, GENERATION)))
         if group.version:
             made.append(self._nothing(_key(name, DOCUMENT)))
         return made

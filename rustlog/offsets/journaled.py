@@ -16,7 +16,7 @@ moment leaves a journal that tells the truth.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from functools import partial
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rustlog.environment import Environment
-from rustlog.errors import Closed, RustlogError
+from rustlog.errors import Closed
 from rustlog.interfaces import IOffsetExpiry, IOffsetStore
 from rustlog.log import records
 from rustlog.log.batch import RecordBatch
@@ -61,7 +61,7 @@ class Journal(Protocol):
     def append(self, batch: RecordBatch) -> Result[None]:
         """
         Write a batch, all or nothing, in the order of the calls; calls overlap.  Done when it
-        is as durable as C{--sync} promises.  Raises, or fails with, a L{RustlogError}.
+        is as durable as C{--sync} promises.  Raises, or fails with, a C{RustlogError}.
         """
 
     def mark(self) -> int:
@@ -201,14 +201,11 @@ class JournaledOffsets:
         written = self._writer.forget(group, self._groups.get(group))
         return written, partial(self._groups.forget, group)
 
-    def _plan_delete(
-        self, group: str, partitions: Iterable[TopicPartition]
-    ) -> tuple[list[Record], Effect]:
+    def _plan_delete(self, group: str, partitions: Set[TopicPartition]) -> tuple[list[Record], Effect]:
         known = self._groups.get(group)
-        gone = [each for each in known.offsets if each in partitions]
-        if len(gone) == len(known.offsets) and not known.version:
+        if known.offsets.keys() <= partitions and not known.version:
             return self._plan_forget(group)
-        return self._writer.delete(group, gone), partial(self._groups.delete, group, gone)
+        return self._writer.delete(group, partitions), partial(self._groups.delete, group, partitions)
 
     def _plan_expire(self, group: str, before_ms: int) -> tuple[list[Record], Effect]:
         old = frozenset(self._groups.get(group).older_than(before_ms))
@@ -257,9 +254,9 @@ class JournaledOffsets:
         try:
             written, change.effect = change.plan()
             done = self._append(written) if written else None
-        except RustlogError as error:
-            done = fail(error)
-        deferred(done).addBoth(self._written, change)
+        except Exception:  # Whatever it was belongs to who asked; the others have their turn.
+            done = fail()
+        deferred(done).addBoth(self._written, change).addErrback(self._report_defect)
 
     def _append(self, written: list[Record]) -> Result[None]:
         batch = records.build(written, now_ms=self._wall.now_ms())
@@ -274,6 +271,9 @@ class JournaledOffsets:
         self._go_on()
         self._snapshot_if_due()
         self._close_if_idle()
+
+    def _report_defect(self, failure: Failure) -> None:
+        self._log.failure("offsets could not be brought up to date", failure)
 
     def _settle(self, change: _Change) -> None:
         if change.is_alone:

@@ -74,9 +74,7 @@ class Groups:
         """One of them, to be changed; made if need be."""
         return self._groups.setdefault(name, Group())
 
-    def commit(
-        self, name: str, offsets: Mapping[TopicPartition, Committed], generation: int | None
-    ) -> None:
+    def commit(self, name: str, offsets: Mapping[TopicPartition, Committed], generation: int | None) -> None:
         """The last commit wins, whatever its value."""
         if not offsets and generation is None:
             return
