@@ -74,8 +74,8 @@ class Writer:
 
     def forget(self, name: str, group: Group) -> list[Record]:
         """
-        Everything about a group is forgotten.  Something is written even where nothing is known: a log
-        that has just failed may know of a commit that nobody was told of, and must not promise that it is gone.
+        Everything about a group is forgotten.  Something is written even where nothing is known: a log that
+        has just failed may know of a commit that nobody was told of, and must not promise that it is gone.
         """
         made = self.delete(name, group.offsets)
         made.append(self._nothing(_key(name, GENERATION)))
