@@ -51,6 +51,10 @@ PIECE_BYTES = 256 * 1024
 """A piece of a snapshot ends with the group that reaches either."""
 
 
+_RECORD_OVERHEAD_BYTES = 40
+"""The rest of a record: lengths, and the time of a commit."""
+
+
 class Journal(Protocol):
     """Where changes are written down."""
 
@@ -306,22 +310,23 @@ class JournaledOffsets:
 
     def snapshot(self) -> Deferred[None]:
         """Write everything to the end of the journal, and give up what is before.  Never fails."""
-        if self._snapshot is None:
-            self._snapshot = Deferred()
-            self._write_snapshot().addBoth(self._snapshot_ended, self._snapshot)
         done: Deferred[None] = Deferred()
-        self._snapshot.addCallback(lambda _: done.callback(None))
+        running = self._snapshot
+        if running is None:
+            running = self._snapshot = Deferred()
+            self._write_snapshot().addBoth(self._snapshot_ended, running)
+        running.addCallback(lambda _: done.callback(None))
         return done
 
     @inlineCallbacks
     def _write_snapshot(self) -> Generator[Deferred[Any], Any, None]:
         mark = yield self._alone(self._begin_snapshot)
-        left, size = deque(self._groups.everyone()), self.journal_bytes
+        left, size = deque(self._groups.everyone()), 0
         while left:
-            yield self._alone(partial(self._plan_piece, left))
+            size += yield self._alone(partial(self._plan_piece, left))
             yield deferLater(self._clock, 0)  # Clients have their turn.
         yield self._journal.forget_before(mark)
-        self._snapshot_bytes = self.journal_bytes - size
+        self._snapshot_bytes = size
 
     def _alone(self, plan: Plan) -> Deferred[Any]:
         if self._closed is not None:
@@ -338,10 +343,10 @@ class JournaledOffsets:
         size = 0
         while left and len(piece) < PIECE_RECORDS and size < PIECE_BYTES:
             name = left.popleft()
-            group = self._groups.get(name)
-            piece += self._writer.everything(name, group)
-            size += len(group.document)
-        return piece, lambda: None
+            added = self._writer.everything(name, self._groups.get(name))
+            size += sum(map(_about_bytes, added))
+            piece += added
+        return piece, lambda: size
 
     def _snapshot_ended(self, outcome: Any, ended: Deferred[None]) -> None:
         self._snapshot = None
@@ -366,6 +371,10 @@ class JournaledOffsets:
         is_idle = not self._waiting and not self._under_way and self._snapshot is None
         if self._closed is not None and is_idle and not self._closed.called:
             self._journal.close().chainDeferred(self._closed)
+
+
+def _about_bytes(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD_BYTES
 
 
 def _pass_on(outcome: Any, waiting: Deferred[Any]) -> Any:
