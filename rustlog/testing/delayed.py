@@ -17,10 +17,17 @@ from uuid import UUID
 from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from zope.interface import implementer
+from zope.interface import alsoProvides, implementer
 
 from rustlog.errors import RustlogError
-from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IRandomSource, ITopicCatalog
+from rustlog.interfaces import (
+    ILogStore,
+    IOffsetExpiry,
+    IOffsetStore,
+    IPartition,
+    IRandomSource,
+    ITopicCatalog,
+)
 from rustlog.log.batch import RecordBatch
 from rustlog.model import (
     Appended,
@@ -190,11 +197,13 @@ class DelayedLogStore:
 
 @implementer(IOffsetStore)
 class DelayedOffsetStore:
-    """An L{IOffsetStore} whose every answer is late."""
+    """An L{IOffsetStore} whose every answer is late; it has the powers of the one that it wraps."""
 
     def __init__(self, store: IOffsetStore, clock: IReactorTime, random: IRandomSource) -> None:
         self.store = store
         self._delays = Delays(clock, random)
+        if IOffsetExpiry.providedBy(store):
+            alsoProvides(self, IOffsetExpiry)
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, Committed], generation: int | None = None
@@ -211,6 +220,9 @@ class DelayedOffsetStore:
 
     def delete(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> Deferred[None]:
         return self._delays.answer(self.store.delete(group, partitions))
+
+    def expire(self, group: str, before_ms: int) -> Deferred[int]:
+        return self._delays.answer(IOffsetExpiry(self.store).expire(group, before_ms))
 
     def load(self, group: str) -> Deferred[tuple[int, bytes]]:
         return self._delays.answer(self.store.load(group))

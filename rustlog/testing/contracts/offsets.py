@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import SkipTest
 
 from zope.interface.verify import verifyObject
 
 from rustlog.errors import Closed, StaleGeneration, VersionConflict
-from rustlog.interfaces import IOffsetStore
+from rustlog.interfaces import IOffsetExpiry, IOffsetStore
 from rustlog.model import MAX_OFFSET, Committed, TopicPartition
 from rustlog.testing.contracts.harness import OffsetStoreHarness, in_every_course
 
@@ -28,9 +29,11 @@ class OffsetStoreContract(OffsetStoreHarness):
     L{open_store <rustlog.testing.contracts.harness.OffsetStoreHarness.open_store>}.
 
     @cvar durable: whether what was committed is there after closing and opening again.
+    @cvar headers: whether metadata and leader epochs are there then, too.
     """
 
     durable: bool = True
+    headers: bool = True
 
     def commit(self, group: str, *offsets: tuple[TopicPartition, int], generation: int | None = None) -> None:
         """Commit, which must succeed."""
@@ -190,6 +193,68 @@ class OffsetStoreContract(OffsetStoreHarness):
         self.finish(self.store.delete("billing", [ORDERS_0, PAYMENTS_0, TopicPartition("other", 0)]))
         self.assertEqual(self.fetch("billing"), {ORDERS_1: 6})
 
+    def test_deleted_and_committed_again(self) -> None:
+        """A deletion is of what was there, also when nobody waits for anything."""
+        self.finish_all(
+            [
+                self.store.commit("billing", {ORDERS_0: Committed(5), ORDERS_1: Committed(5)}),
+                self.store.delete("billing"),
+                self.store.commit("billing", {ORDERS_0: Committed(1)}),
+                self.store.delete("billing", [ORDERS_1]),
+            ]
+        )
+        self.assertEqual(self.fetch("billing"), {ORDERS_0: 1})
+
+    def test_delete_last(self) -> None:
+        """A group without offsets and without a document is none."""
+        self.commit("billing", (ORDERS_0, 5), (ORDERS_1, 6))
+        self.finish(self.store.delete("billing", [ORDERS_1, ORDERS_0]))
+        self.assertEqual(self.fetch("billing"), {})
+        self.assertEqual(self.finish(self.store.groups()), ())
+
+    # -- expiry, where the store has that power --
+
+    def test_expire(self) -> None:
+        """What was committed before a time is forgotten; what came later, or bears no time, is not."""
+        expiring = self.need_expiry()
+        times = {ORDERS_0: 999, ORDERS_1: 1000, PAYMENTS_0: -1}
+        committed = {name: Committed(5, commit_time=time) for name, time in times.items()}
+        for group in ("billing", "shipping"):
+            self.finish(self.store.commit(group, committed))
+        self.assertEqual(self.finish(expiring.expire("billing", 1000)), 1)
+        self.assertEqual(set(self.fetch("billing")), {ORDERS_1, PAYMENTS_0})
+        self.assertEqual(len(self.fetch("shipping")), 3)
+        self.assertEqual(self.finish(expiring.expire("billing", 1000)), 0)
+        self.assertEqual(self.finish(expiring.expire("nobody", 1000)), 0)
+
+    def test_expire_everything(self) -> None:
+        """A group of which nothing is left is none; one with a document stays."""
+        expiring = self.need_expiry()
+        for group in ("billing", "shipping"):
+            self.finish(self.store.commit(group, {ORDERS_0: Committed(5, commit_time=7)}, 3))
+        self.finish(self.store.save("shipping", 0, b"document"))
+        for group in ("billing", "shipping"):
+            self.assertEqual(self.finish(expiring.expire(group, 8)), 1)
+        self.assertEqual(self.finish(self.store.groups()), ("shipping",))
+        self.commit("billing", (ORDERS_0, 1), generation=1)
+
+    def test_expire_during_commits(self) -> None:
+        """A commit that is under way is not forgotten for what was there before it."""
+        expiring = self.need_expiry()
+        self.finish(self.store.commit("billing", {ORDERS_0: Committed(5, commit_time=7)}))
+        fresh = self.store.commit("billing", {ORDERS_0: Committed(6, commit_time=1000)})
+        expired = expiring.expire("billing", 8)
+        self.finish_all([fresh, expired])
+        self.assertEqual(self.fetch("billing"), {ORDERS_0: 6})
+
+    def need_expiry(self) -> Any:
+        """The store as one that forgets what is old; the test is skipped if it does not."""
+        expiring: Any = IOffsetExpiry(self.store, None)
+        if expiring is None:
+            raise SkipTest("this store does not forget what is old")
+        verifyObject(IOffsetExpiry, self.store)
+        return expiring
+
     # -- the coordinator's document --
 
     def test_no_document(self) -> None:
@@ -273,6 +338,40 @@ class OffsetStoreContract(OffsetStoreHarness):
         self.assertEqual(self.finish(self.store.load("billing")), (version, b"document"))
         self.assertEqual(self.finish(self.store.groups()), tuple(sorted(set(GROUPS) - {"a:b:c"})))
         self.assert_fails(StaleGeneration, self.store.commit("billing", {ORDERS_0: Committed(1)}, 3))
+
+    def test_reopen_after_all_kinds(self) -> None:
+        """Everything that belongs to a commit comes back with it, and the last commit is the last."""
+        if not self.durable:
+            self.assert_forgets()
+            return
+        for offset in (9, 3):
+            committed = Committed(offset, 2, "größer", 1_700_000_000_000 + offset)
+            self.finish(self.store.commit("billing", {ORDERS_0: committed}))
+        self.finish(self.store.commit("billing", {ORDERS_1: Committed(0)}))
+        self.finish(self.store.close())
+        self.store = self.open_again()
+        found = self.finish(self.store.fetch("billing"))
+        if not self.headers:
+            self.assertEqual({name: each.offset for name, each in found.items()}, {ORDERS_0: 3, ORDERS_1: 0})
+            return
+        self.assertEqual(found, {ORDERS_0: committed, ORDERS_1: Committed(0)})
+
+    def test_reopen_again_and_again(self) -> None:
+        """Each life goes on where the one before has ended."""
+        if not self.durable:
+            self.assert_forgets()
+            return
+        version = 0
+        for life in range(4):
+            self.assertEqual(self.fetch("billing"), {ORDERS_0: life} if life else {})
+            self.assertEqual(self.finish(self.store.load("billing"))[0], version)
+            self.commit("billing", (ORDERS_0, life + 1), generation=life)
+            version = self.finish(self.store.save("billing", version, b"life %d" % life))
+            pending = self.store.commit("shipping", {ORDERS_0: Committed(life)})
+            self.finish(self.store.close())
+            self.finish(pending)
+            self.store = self.open_again()
+            self.assertEqual(self.fetch("shipping"), {ORDERS_0: life})
 
     def assert_forgets(self) -> None:
         """A store that does not claim to remember begins with nothing, not with a part."""

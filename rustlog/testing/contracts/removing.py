@@ -83,6 +83,14 @@ class RemoveContract(LogStoreHarness):
             self.assertEqual((error.requested, error.log_start_offset, error.high_watermark), (before, 0, 2))
         self.assertEqual(self.values(partition), [b"a", b"b"])
 
+    def test_delete_records_frees_space(self) -> None:
+        """What is deleted takes no space any more, but for the rest of a segment."""
+        partition = self.create(config=SMALL_SEGMENTS)
+        self.fill(partition, 40)
+        self.finish(self.store.delete_records(partition, 38))
+        self.settle()
+        self.assertLessEqual(self.finish(self.store.describe(partition)).size, 2 * SEGMENT_BYTES)
+
     def test_delete_records_of_one_partition(self) -> None:
         """Others keep theirs."""
         first, second = self.create_many(2)
@@ -156,6 +164,24 @@ class RemoveContract(LogStoreHarness):
         self.maintain()
         self.settle()
         self.assertEqual(self.bounds(partition), (12, 12))
+
+    def test_reader_left_behind(self) -> None:
+        """Who reads where records were removed hears of it, and where the log begins now."""
+        partition = self.create(config={"retention.ms": "60000", **SMALL_SEGMENTS})
+        self.fill(partition, 12)
+        self.pass_time(120)
+        self.fill(partition, 6)
+        self.maintain()
+        self.settle()
+        start, end = self.bounds(partition)
+        self.assertGreater(start, 0)
+        for offset in (0, start - 1):
+            (error,) = self.read((partition, offset, PLENTY))
+            self.assertIsInstance(error, OffsetOutOfRange)
+            self.assertEqual(
+                (error.requested, error.log_start_offset, error.high_watermark), (offset, start, end)
+            )
+        self.assertTrue(self.read_one(partition, start))
 
     # -- by size --
 

@@ -62,6 +62,8 @@ class MemoryLogContractTests(TopicOffsetsContractTests):
 class PlainLogContractTests(TopicOffsetsContractTests):
     """The same over a log store that holds neither headers nor null values."""
 
+    headers = False
+
     def setUp(self) -> None:
         self.stores = TopicStores(open_plain_log)
 

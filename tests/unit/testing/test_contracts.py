@@ -372,7 +372,7 @@ def raises_instead_of_failing(original: Any, self: Any, partition: Any, method: 
 def believes_that_progress_never_goes_back(
     original: Any, self: Any, group: str, offsets: Any, generation: Any = None
 ) -> Any:
-    known = self._known(group).offsets
+    known = self._groups.get(group).offsets
     kept = {
         name: max(each, known.get(name, each), key=lambda one: one.offset) for name, each in offsets.items()
     }
@@ -400,22 +400,36 @@ def commits_a_half(original: Any, self: Any, group: str, offsets: Any, generatio
 
 @sabotage(MemoryOffsets, "fetch", "test_answers_are_copies")
 def hands_out_its_own_dict(original: Any, self: Any, group: str, partitions: Any = None) -> Any:
-    return succeed(self._known(group).offsets)
+    return succeed(self._groups.get(group).offsets)
 
 
 @sabotage(MemoryOffsets, "save", "test_version_conflict")
 def overwrites_documents(original: Any, self: Any, group: str, version: int, document: bytes) -> Any:
-    return original(self, group, self._known(group).version, document)
+    return original(self, group, self._groups.get(group).version, document)
 
 
 @sabotage(MemoryOffsets, "groups", "test_groups_are_sorted")
 def lists_groups_without_offsets_not_at_all(original: Any, self: Any) -> Any:
-    return succeed(tuple(sorted(name for name, group in self._groups.items() if group.offsets)))
+    return succeed(tuple(name for name in self._groups.names() if self._groups.get(name).offsets))
 
 
 @sabotage(MemoryOffsets, "delete", "test_delete_group")
 def deletes_offsets_only(original: Any, self: Any, group: str, partitions: Any = None) -> Any:
-    return original(self, group, list(self._known(group).offsets) if partitions is None else partitions)
+    return original(self, group, list(self._groups.get(group).offsets) if partitions is None else partitions)
+
+
+@sabotage(MemoryOffsets, "expire", "test_expire")
+def expires_what_bears_no_time(original: Any, self: Any, group: str, before_ms: int) -> Any:
+    known = self._groups.get(group).offsets
+    timeless = [name for name, each in known.items() if each.commit_time == -1]
+    self._groups.delete(group, timeless)
+    return original(self, group, before_ms)
+
+
+@sabotage(MemoryOffsets, "expire", "test_expire_everything")
+def expires_groups_with_a_document(original: Any, self: Any, group: str, before_ms: int) -> Any:
+    self._groups.forget(group)
+    return original(self, group, before_ms)
 
 
 # -- the tests --

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from rustlog.errors import TopicNotFound
-from rustlog.interfaces import ILogStore, IOffsetStore, ITopicCatalog
+from rustlog.interfaces import ILogStore, IOffsetExpiry, IOffsetStore, ITopicCatalog
 from rustlog.log import records
 from rustlog.log.batch import RecordBatch
 from rustlog.model import Committed, Fetched, Isolation, OffsetSpec, Record, TopicPartition
@@ -218,6 +218,7 @@ class DelayedOffsetStoreTests(SynchronousTestCase):
     def test_provides_interface(self) -> None:
         """It can stand wherever an offset store can."""
         verifyObject(IOffsetStore, self.store)
+        verifyObject(IOffsetExpiry, self.store)
 
     def test_everything_is_late(self) -> None:
         """Every call is done by the store, and answered late."""
@@ -227,6 +228,7 @@ class DelayedOffsetStoreTests(SynchronousTestCase):
         self.assertEqual(self.late(self.store.groups()), ("billing",))
         self.assertEqual(self.late(self.store.save("billing", 0, b"x")), 1)
         self.assertEqual(self.late(self.store.load("billing")), (1, b"x"))
+        self.assertEqual(self.late(self.store.expire("billing", 1)), 0)
         self.late(self.store.delete("billing", [ORDERS_0]))
         self.late(self.store.delete("billing"))
         self.assertEqual(self.late(self.store.groups()), ())

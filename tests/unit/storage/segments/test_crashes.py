@@ -92,6 +92,20 @@ class PowerLossTests(SynchronousTestCase):
             self.assertEqual(lives.partition(0).leader_epoch, 1)
 
 
+    def test_deleting_does_not_outrun_the_disk(self) -> None:
+        """Whatever --sync says, what lies behind deleted records is on disk before they are gone."""
+        for seed in seeds(50):
+            for sync in ("never", "250"):
+                lives = Lives(simulated_environment(seed), sync=sync)
+                lives.open()
+                for _ in range(10):
+                    lives.finish(lives.send(0))
+                lives.finish(lives.store.delete_records(lives.partition(0), 8))
+                lives.die()
+                lives.open()
+                self.assertEqual(sorted(lives.stored(0)), [8, 9], f"seed {seed}, sync {sync}")
+
+
 class FailingCallTests(SynchronousTestCase):
     """The disk refuses one call."""
 
@@ -193,6 +207,42 @@ class FailureTests(SynchronousTestCase):
         self.lives.outcomes([first, *others])
         self.assertEqual(self.files.calls - before, 1)
         self.assertEqual(len(self.lives.acknowledged[0]), 52)
+
+
+    def test_deleting_frees_space(self) -> None:
+        """Segments that lie wholly before the start of the log are gone when their deletion is answered."""
+        lives = Lives(memory_environment(), segment_bytes=100)
+        lives.open()
+        for _ in range(10):
+            lives.finish(lives.send(0))
+        lives.finish(lives.store.delete_records(lives.partition(0), 8))
+        names = lives.environment.files.names(DATA_DIR / "logs" / TOPIC / "0")
+        self.assertEqual([each for each in names if each.endswith(".log")], ["8.log", "9.log"])
+
+    def test_space_that_is_not_freed(self) -> None:
+        """When a file can not be removed the records are deleted all the same; the next start removes it."""
+        lives = Lives(memory_environment(), segment_bytes=100)
+        lives.open()
+        for _ in range(5):
+            lives.finish(lives.send(0))
+        lives.environment.files.fail_call(1, operation="unlink")
+        self.assertEqual(lives.finish(lives.store.delete_records(lives.partition(0), 4)), 4)
+        lives.close()
+        lives.open()
+        self.assertEqual(list(lives.stored(0)), [4])
+        names = lives.environment.files.names(DATA_DIR / "logs" / TOPIC / "0")
+        self.assertEqual([each for each in names if each.endswith(".log")], ["4.log"])
+
+    def test_deleting_after_a_failed_sync(self) -> None:
+        """Without certainty of what follows, nothing is deleted."""
+        lives = Lives(memory_environment(), sync="never", segment_bytes=100)
+        lives.open()
+        for _ in range(5):
+            lives.finish(lives.send(0))
+        lives.environment.files.fail_call(1, operation="sync")
+        (answer,) = lives.outcomes([lives.store.delete_records(lives.partition(0), 4)])
+        self.assertIsInstance(answer, PartitionFenced)
+        self.assertEqual(lives.partition(0).log_start_offset, 0)
 
 
 class CutTests(SynchronousTestCase):
