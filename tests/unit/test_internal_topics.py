@@ -53,7 +53,7 @@ class InternalTopicTests(BrokerTestCase):
             broker.grow_topic(CONTEXT, self.NAME, 2),
             broker.configure_topic(CONTEXT, self.NAME, {"retention.ms": "1"}),
             broker.alter_topic(CONTEXT, self.NAME, 2),
-            broker.delete_records(CONTEXT, self.partition, 0),
+            broker.administration.delete_records(CONTEXT, self.partition, 0),
         ):
             self.assertEqual(self.assert_fails(TopicIsInternal, result).topic, self.NAME)
         self.assertEqual(self.store.catalog.get(self.NAME).partitions, 1)
@@ -89,7 +89,7 @@ class RustLogProtocolTests(BrokerTestCase):
         world = World()
         world.create(CONSUMER_OFFSETS)
         client = world.client()
-        message = "internal topic: __consumer_offsets is the broker's own and can only be read"
+        message = "topic is internal: __consumer_offsets"
         self.assertEqual(
             client.ask(produce(b"mine", topic=CONSUMER_OFFSETS)), {"Error": {"message": message}}
         )
