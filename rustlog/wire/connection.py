@@ -12,7 +12,7 @@ still comes is read and thrown away until the client closes its side, for a limi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import CancelledError, Deferred
@@ -30,6 +30,7 @@ from zope.interface import implementer
 
 from rustlog.model import RequestContext
 from rustlog.results import Result
+from rustlog.wire.answers import NO_ANSWER, Answer, Parts
 from rustlog.wire.framing import PREFIX, FrameReceiver
 from rustlog.wire.lines import LineReceiver
 from rustlog.wire.output import CHUNK_BYTES, OutputQueue
@@ -44,6 +45,10 @@ FREE_PASS_BYTES = 64 * 1024
 
 ENTRY_BYTES = 512
 """What a request in the pipeline takes beside its own bytes."""
+
+RECEIVE_BYTES_MIN = 64 * 1024
+RECEIVE_BYTES_MAX = 1024 * 1024
+"""What is read from a transport at once: its usual amount, and the most while a large frame arrives."""
 
 LINGER_SECONDS = 10.0
 """How long a client may go on sending what nobody wants any more, before it sees the end."""
@@ -61,11 +66,13 @@ class Connection(Receiver):
     One client.  L{FramedConnection} and L{LineConnection} know where its requests begin and end.
 
     @cvar protocol_name: of the wire protocol.
+    @cvar greeting: what is logged of a new connection.
     @ivar last_progress: when it last sent or read something, if it holds memory.
     """
 
     _log = Logger()
     protocol_name = ""
+    greeting = "{client} connected to {listener}"
     context: RequestContext
     _output: OutputQueue
 
@@ -93,7 +100,7 @@ class Connection(Receiver):
         self._is_lingering = False
         self._is_lost = False
         self._end_reason = ""
-        self._last_words: bytes | None = None
+        self._last_words: Answer = NO_ANSWER
         self._linger_seconds = 0.0
         self._linger_timer: IDelayedCall | None = None
         self._discarded = 0
@@ -105,13 +112,13 @@ class Connection(Receiver):
         """What the bytes of a request mean.  One that means nothing is work too: to say so."""
         raise NotImplementedError
 
-    def frame_too_large(self, length: int) -> bytes:
+    def frame_too_large(self, length: int) -> Answer:
         """What a client is told that sends, or announces, a request of C{length} bytes."""
-        raise NotImplementedError
+        return NO_ANSWER
 
-    def too_many_connections(self) -> bytes:
+    def too_many_connections(self) -> Answer:
         """What a client is told that is one too many."""
-        raise NotImplementedError
+        return NO_ANSWER
 
     # -- beginning --
 
@@ -126,16 +133,18 @@ class Connection(Receiver):
             progress=self._progress,
             blocked=self._output_blocked,
             unblocked=self._output_unblocked,
+            drained=self._finish_if_done,
         )
         self._is_admitted = self.factory.connection_made(self)
         if self._is_admitted:
-            self._log.info(
-                "{client} connected to {listener}", client=self.context.client, listener=self.listener.name
-            )
+            self._log.info(self.greeting, client=self.context.client, listener=self.listener.name)
 
     # -- requests --
 
     def frame_announced(self, length: int) -> None:
+        if length > RECEIVE_BYTES_MIN:
+            # In steps of the usual size, collecting a large frame costs more than all the rest.
+            self.transport.bufferSize = min(length, RECEIVE_BYTES_MAX)
         charge = length + ENTRY_BYTES
         if self._charged + charge <= FREE_PASS_BYTES:
             self._budget.requests.take(charge)
@@ -161,13 +170,15 @@ class Connection(Receiver):
     def stringReceived(self, string: bytes) -> None:
         if self._is_ending:
             return
+        if len(string) > RECEIVE_BYTES_MIN:
+            self.transport.bufferSize = RECEIVE_BYTES_MIN  # A large one would slow small requests down.
         self._requests += 1
         self._arriving = 0  # From now on it belongs to the entry.
         self._pipeline.submit(Entry(string, len(string), self._clock.seconds()))
         if len(self._pipeline) >= self.listener.config.max_in_flight_requests:
             self.pause(Pause.IN_FLIGHT)
 
-    def _start(self, entry: Entry, work: Work) -> Result[bytes]:
+    def _start(self, entry: Entry, work: Work) -> Result[Answer]:
         """Begin, when there is memory for the answer."""
         if not work.answer_bytes_max:
             return work.start()
@@ -180,16 +191,30 @@ class Connection(Receiver):
         entry.reserved_bytes = work.answer_bytes_max
         return work.start()
 
-    def _answered(self, entry: Entry, work: Work, answer: bytes) -> None:
-        self._write(answer)
+    def _answered(self, entry: Entry, work: Work, answer: Answer) -> None:
+        size = self._write(answer)
         self._release(entry)
-        self._tell(entry, work, len(answer))
+        self._tell(entry, work, size)
         if len(self._pipeline) < self.listener.config.max_in_flight_requests:
             self.resume(Pause.IN_FLIGHT)
         self._finish_if_done()
 
-    def _write(self, answer: bytes) -> None:
+    def _write(self, answer: Answer) -> int:
+        """Send it, if there is anything to say; how large it is."""
+        if answer is NO_ANSWER:
+            return 0
+        if type(answer) is Parts:
+            self._write_parts(answer)
+            return answer.size
+        data = cast(bytes, answer)
+        self._write_bytes(data)
+        return len(data)
+
+    def _write_bytes(self, answer: bytes) -> None:
         self._output.write(answer)
+
+    def _write_parts(self, answer: Parts) -> None:
+        self._output.write_parts(answer.parts)
 
     def _release(self, entry: Entry) -> None:
         """Give back the memory of a request that is answered, or never will be."""
@@ -281,7 +306,7 @@ class Connection(Receiver):
 
     def drain(self) -> None:
         """Answer what has been received, and take no more; close at once if there is nothing."""
-        is_idle = not len(self._pipeline) and not self._output.is_blocked
+        is_idle = not len(self._pipeline) and self._output.is_empty
         self._end("the broker stops", 0.0 if is_idle else SHORT_LINGER_SECONDS)
 
     def readConnectionLost(self) -> None:
@@ -322,12 +347,11 @@ class Connection(Receiver):
             self._waiting_for_memory = None
 
     def _finish_if_done(self) -> None:
-        done = self._is_ending and not len(self._pipeline) and not self._output.is_blocked
+        done = self._is_ending and not len(self._pipeline) and self._output.is_empty
         if not done or self._is_lingering or self._is_lost:
             return
         self._is_lingering = True
-        if self._last_words is not None:
-            self._write(self._last_words)
+        self._write(self._last_words)
         self._output.detach()
         self._linger_timer = self._clock.callLater(
             self._linger_seconds or LINGER_SECONDS, self._linger_is_over
@@ -374,13 +398,17 @@ class Connection(Receiver):
 class FramedConnection(Connection, FrameReceiver):
     """Requests and answers are frames."""
 
-    def _write(self, answer: bytes) -> None:
+    def _write_bytes(self, answer: bytes) -> None:
         prefix = PREFIX.pack(len(answer))
         if len(answer) < CHUNK_BYTES:
-            super()._write(prefix + answer)
+            self._output.write(prefix + answer)
         else:
-            super()._write(prefix)
-            super()._write(answer)
+            self._output.write(prefix)
+            self._output.write(answer)
+
+    def _write_parts(self, answer: Parts) -> None:
+        first, *others = answer.parts
+        self._output.write_parts([PREFIX.pack(answer.size) + cast(bytes, first), *others])
 
 
 class LineConnection(Connection, LineReceiver):

@@ -22,6 +22,9 @@ PREFIX = Struct("!I")
 class FrameReceiver(Receiver, Int32StringReceiver):
     """A L{Receiver} of frames.  Calls C{frame_announced} as soon as the length of one is known."""
 
+    keeps_bytearrays = False
+    """Whether a body that came in pieces is handed over as it was collected; it saves a copy."""
+
     def __init__(self) -> None:
         super().__init__()
         self._position = 0
@@ -52,9 +55,9 @@ class FrameReceiver(Receiver, Int32StringReceiver):
         if len(data) < missing:
             body += data
             return b""
-        body += data[:missing]
+        body += memoryview(data)[:missing]
         self._body = self._length = None
-        self.stringReceived(bytes(body))
+        self.stringReceived(body if self.keeps_bytearrays else bytes(body))  # type: ignore[arg-type]
         return data[missing:]
 
     def _parse(self) -> None:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from rustlog.results import Result
+from rustlog.wire.answers import Answer, release
 
 
 class Work:
@@ -43,10 +45,10 @@ class Work:
     outcome = "ok"
     error = "error"
 
-    def start(self) -> Result[bytes]:
+    def start(self) -> Any:
         """
-        Begin.  The result is the answer.  Errors are answers too: it does not fail, unless with
-        C{CancelledError}.
+        Begin.  The result is an L{Answer}, or a Deferred of one; perhaps C{NO_ANSWER}.  Errors are answers
+        too: it does not fail, unless with C{CancelledError}.
         """
         raise NotImplementedError
 
@@ -67,8 +69,8 @@ class Entry:
     started: float = 0.0
     reserved_bytes: int = 0
     work: Work | None = field(default=None, init=False)
-    _answer: bytes | None = field(default=None, init=False)
-    _pending: Deferred[bytes] | None = field(default=None, init=False)
+    _answer: Answer | None = field(default=None, init=False)
+    _pending: Deferred[Answer] | None = field(default=None, init=False)
 
 
 class Pipeline:
@@ -86,8 +88,8 @@ class Pipeline:
         self,
         *,
         understand: Callable[[bytes], Work],
-        start: Callable[[Entry, Work], Result[bytes]],
-        answer: Callable[[Entry, Work, bytes], object],
+        start: Callable[[Entry, Work], Result[Answer]],
+        answer: Callable[[Entry, Work, Answer], object],
         drop: Callable[[Entry], object],
         fail: Callable[[Failure], object],
     ) -> None:
@@ -129,8 +131,7 @@ class Pipeline:
         for entry in list(self._begun):
             assert entry.work is not None
             if entry._answer is not None:
-                self._begun.remove(entry)
-                self._drop(entry)
+                self._drop_begun(entry, entry._answer)
             elif entry._pending is not None and entry.work.is_cancellable:
                 entry._pending.cancel()
 
@@ -181,15 +182,19 @@ class Pipeline:
         self._ended(b"", entry)
         return None
 
-    def _ended(self, answer: bytes, entry: Entry) -> None:
+    def _ended(self, answer: Answer, entry: Entry) -> None:
         entry._pending = None
         entry._answer = answer
         if self._is_closed:
-            self._begun.remove(entry)
-            self._drop(entry)
+            self._drop_begun(entry, answer)
         else:
             self._hand_out_answers()
             self._advance()
+
+    def _drop_begun(self, entry: Entry, answer: Answer) -> None:
+        self._begun.remove(entry)
+        release(answer)
+        self._drop(entry)
 
     def _hand_out_answers(self) -> None:
         begun = self._begun
