@@ -206,6 +206,9 @@ class TopicConfig:
 class BrokerConfig:
     """What can be set for the broker as a whole."""
 
+    auto_create_topics_enable: bool = setting(
+        True, "Whether protocols that know such a thing create topics that are asked for and do not exist."
+    )
     fetch_max_wait_ms: int = setting(
         60_000, "The longest that a fetch may wait for data, whatever it asks for.", minimum=0
     )

@@ -309,6 +309,11 @@ class Connection(Receiver):
         is_idle = not len(self._pipeline) and self._output.is_empty
         self._end("the broker stops", 0.0 if is_idle else SHORT_LINGER_SECONDS)
 
+    def end(self, reason: str) -> None:
+        """Answer nothing more than what has begun, then close."""
+        self._pipeline.forget_waiting()
+        self._end(reason, LINGER_SECONDS)
+
     def readConnectionLost(self) -> None:
         """The client will send nothing more, but may still read its answers."""
         if self._is_lingering:

@@ -122,12 +122,16 @@ class Pipeline:
         self._is_held = False
         self._advance()
 
-    def close(self) -> None:
-        """Nobody waits for answers any more.  What has begun is dropped when it ends."""
-        self._is_closed = True
+    def forget_waiting(self) -> None:
+        """Drop what has not begun."""
         waiting, self._waiting = self._waiting, deque()
         for entry in waiting:
             self._drop(entry)
+
+    def close(self) -> None:
+        """Nobody waits for answers any more.  What has begun is dropped when it ends."""
+        self._is_closed = True
+        self.forget_waiting()
         for entry in list(self._begun):
             assert entry.work is not None
             if entry._answer is not None:

@@ -58,6 +58,17 @@ http_protocol = WireProtocol(
     ),
 )
 
+kafka_protocol = WireProtocol(
+    "kafka",
+    "What clients of Apache Kafka speak.",
+    maker="rustlog.wire.kafka.protocol.make_factory",
+    settings="rustlog.wire.kafka.settings.KafkaSettings",
+    default_endpoints=(
+        "tcp:9092:backlog=1024:interface=127.0.0.1",
+        r"tcp:9092:backlog=1024:interface=\:\:1",
+    ),
+)
+
 rustlog_protocol = WireProtocol(
     "rustlog",
     "JSON in length-prefixed frames.",

@@ -15,10 +15,11 @@ response's own error code; if it has none, the connection is closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Union
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, Protocol, Union
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
@@ -26,7 +27,16 @@ from rustlog.broker import Broker
 from rustlog.interfaces import IWallClock
 from rustlog.model import RequestContext
 from rustlog.settings import BrokerConfig
+from rustlog.wire.answers import Answer
+from rustlog.wire.kafka import schema
+from rustlog.wire.kafka.errors import ErrorCode
 from rustlog.wire.kafka.schema import Entity, make, response_class
+from rustlog.wire.kafka.settings import KafkaSettings
+
+
+class HangUp(Exception):
+    """The connection is to be closed: there is no other way to tell the client.  The message says why."""
+
 
 NODE_ID = 0
 """Of the only broker."""
@@ -39,6 +49,8 @@ class Services:
 
     @ivar advertised: the host and port where the client of this connection finds the broker.
     @ivar apis: all that is offered, by key.
+    @ivar turns: counts the fetches of this connection.
+    @ivar is_traced: whether somebody wants to read what is told of each request.
     """
 
     broker: Broker
@@ -49,6 +61,9 @@ class Services:
     cluster_id: str
     apis: Mapping[int, Api]
     node_id: int = NODE_ID
+    settings: KafkaSettings = field(factory=KafkaSettings)
+    turns: Iterator[int] = field(factory=count)
+    is_traced: bool = False
 
 
 @frozen
@@ -56,7 +71,7 @@ class Call:
     """
     A request to be answered.
 
-    @ivar request: of C{kio}'s class for this version.
+    @ivar request: of C{kio}'s class for this version, unless the API has a codec of its own.
     """
 
     api: Api
@@ -73,6 +88,44 @@ class Call:
 Handler = Callable[[Call], Union[Entity, "Deferred[Entity]"]]
 
 
+class Codec(Protocol):
+    """Between the bytes of an API and what its handler sees."""
+
+    def is_flexible(self, api: Api, version: int) -> bool:
+        """Whether requests have a header with tagged fields."""
+
+    def answers_flexibly(self, api: Api, version: int) -> bool:
+        """The same for responses."""
+
+    def decode(self, api: Api, version: int, data: bytes, position: int) -> Any:
+        """The request that begins at C{position}; raises L{Unreadable <schema.Unreadable>}."""
+
+    def encode(self, api: Api, version: int, response: Any, head: bytes) -> Answer:
+        """The response behind C{head}; perhaps C{NO_ANSWER}."""
+
+    def refuse(self, api: Api, version: int, code: ErrorCode) -> Any:
+        """A response that says only that the request failed, or C{None} if there can be none."""
+
+
+class KioCodec:
+    """For all that is not worth a codec of its own."""
+
+    def is_flexible(self, api: Api, version: int) -> bool:
+        return schema.is_flexible(api.key, version)
+
+    def answers_flexibly(self, api: Api, version: int) -> bool:
+        return schema.response_header_version(api.key, version) > 0
+
+    def decode(self, api: Api, version: int, data: bytes, position: int) -> Entity:
+        return schema.decode(schema.request_class(api.key, version), data, position)
+
+    def encode(self, api: Api, version: int, response: Entity, head: bytes) -> Answer:
+        return head + schema.encode(response)
+
+    def refuse(self, api: Api, version: int, code: ErrorCode) -> Entity | None:
+        return schema.make_error(response_class(api.key, version), code)
+
+
 @frozen
 class Api:
     """
@@ -81,6 +134,7 @@ class Api:
     @ivar min_version: the oldest version that clients are told of.
     @ivar served_min_version: the oldest that is served, if that differs.
     @ivar is_cancellable: whether the handler's Deferred shall be cancelled when the client is gone.
+    @ivar overlaps: whether consecutive requests may be worked on together.
     """
 
     key: int
@@ -90,6 +144,8 @@ class Api:
     handler: Handler
     is_cancellable: bool = False
     served_min_version: int = 0
+    overlaps: bool = False
+    codec: Codec = field(factory=KioCodec)
 
     def serves(self, version: int) -> bool:
         """Whether that version can be answered."""

@@ -35,7 +35,7 @@ from rustlog.wire.kafka.primitives import I32, FlexibleReader, FlexibleWriter, R
 KEY = 1
 MIN_VERSION, MAX_VERSION = 4, 18
 _STARTS_AT = 5  # log_start_offset
-_HAS_SESSIONS = 7
+HAS_SESSIONS = 7
 _HAS_EPOCHS = 9
 _HAS_RACKS = 11
 _FLEXIBLE = 12
@@ -166,10 +166,10 @@ def decode_request(version: int, data: Buffer, position: int) -> FetchRequest:
 def _read_request(reader: Reader, version: int) -> FetchRequest:
     replica_id = reader.unpack(I32)[0] if version < _HAS_NO_REPLICA_ID else -1
     max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
-    session_id, session_epoch = reader.unpack(_SESSION) if version >= _HAS_SESSIONS else (0, -1)
+    session_id, session_epoch = reader.unpack(_SESSION) if version >= HAS_SESSIONS else (0, -1)
     topics = [_read_want(reader, version) for _ in reader.array()]
     forgotten = []
-    if version >= _HAS_SESSIONS:
+    if version >= HAS_SESSIONS:
         for _ in reader.array():
             topic: str | UUID = reader.uuid() if version >= _HAS_IDS else reader.string()
             forgotten.append((topic, [reader.unpack(I32)[0] for _ in reader.array()]))
@@ -201,12 +201,12 @@ def encode_request(version: int, request: FetchRequest, head: bytes = b"") -> by
     if version < _HAS_NO_REPLICA_ID:
         writer.pack(I32, request.replica_id)
     writer.pack(_LIMITS, request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
-    if version >= _HAS_SESSIONS:
+    if version >= HAS_SESSIONS:
         writer.pack(_SESSION, request.session_id, request.session_epoch)
     writer.array(len(request.topics))
     for topic in request.topics:
         _write_want(writer, version, topic)
-    if version >= _HAS_SESSIONS:
+    if version >= HAS_SESSIONS:
         _write_forgotten(writer, version, request.forgotten)
     if version >= _HAS_RACKS:
         writer.string(request.rack_id)
@@ -245,7 +245,7 @@ def _write_forgotten(writer: Writer, version: int, forgotten: Sequence[tuple[str
 def encode_response(version: int, response: FetchResponse, head: bytes = b"") -> bytes | Parts:
     """The response behind C{head}."""
     writer = _writer(version, head)
-    if version >= _HAS_SESSIONS:
+    if version >= HAS_SESSIONS:
         writer.pack(_HEAD_WITH_SESSION, response.throttle_time_ms, response.error_code, response.session_id)
     else:
         writer.pack(I32, response.throttle_time_ms)
@@ -286,7 +286,7 @@ def decode_response(version: int, data: Buffer, position: int = 0) -> FetchRespo
 
 
 def _read_response(reader: Reader, version: int) -> FetchResponse:
-    if version >= _HAS_SESSIONS:
+    if version >= HAS_SESSIONS:
         throttle_time_ms, error_code, session_id = reader.unpack(_HEAD_WITH_SESSION)
     else:
         (throttle_time_ms,), error_code, session_id = reader.unpack(I32), 0, 0

@@ -1,0 +1,242 @@
+"""
+The Kafka protocol on a connection.
+
+What the client wants is in the header of each request: which API, in which version.  L{APIS
+<rustlog.wire.kafka.apis>} says who answers it.  What can be answered in no way, not even with an error
+code, ends the connection, with a line in the log that says whose it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from rustlog.errors import RustlogError
+from rustlog.wire.answers import NO_ANSWER, Answer
+from rustlog.wire.connection import FramedConnection
+from rustlog.wire.factory import ConnectionFactory
+from rustlog.wire.kafka.apis import APIS
+from rustlog.wire.kafka.calls import Api, Call, HangUp, Services
+from rustlog.wire.kafka.errors import ErrorCode, code_for, message_for
+from rustlog.wire.kafka.handlers.versions import API_VERSIONS, api_versions
+from rustlog.wire.kafka.headers import RequestHeader, encode_response_header, read_header
+from rustlog.wire.kafka.schema import Unreadable
+from rustlog.wire.kafka.settings import KafkaSettings
+from rustlog.wire.listener import Listener
+from rustlog.wire.pipeline import Entry, Work
+
+
+def make_factory(listener: Listener) -> ConnectionFactory:
+    """What C{--listen=kafka=ENDPOINT} calls."""
+    return ConnectionFactory(listener, KafkaConnection)
+
+
+class KafkaConnection(FramedConnection):
+    """
+    One client.
+
+    @ivar software: what the client calls itself, if it has said so.
+    """
+
+    protocol_name = "kafka"
+    greeting = "New connection from: {client}"
+    keeps_bytearrays = True
+
+    def __init__(self, factory: ConnectionFactory) -> None:
+        super().__init__(factory)
+        self.settings: KafkaSettings = self.listener.settings or KafkaSettings()
+        self.MAX_LENGTH = self.settings.socket_request_max_bytes
+        self.software = ""
+        self._client_id = b""
+
+    def connectionMade(self) -> None:
+        self.services = self._make_services()
+        super().connectionMade()
+
+    def _make_services(self) -> Services:
+        listener = self.listener
+        return Services(
+            broker=listener.broker,
+            config=listener.config,
+            clock=listener.clock,
+            wall=listener.wall,
+            advertised=listener.advertised or _local_address(self.transport),
+            cluster_id=self.settings.effective_cluster_id,
+            apis=APIS,
+            settings=self.settings,
+            is_traced=listener.requests.is_wanted,
+        )
+
+    # -- requests --
+
+    def understand(self, payload: bytes) -> Work:
+        try:
+            header = read_header(payload)
+        except Unreadable as error:
+            return Farewell(self, f"it sent something that is not a request: {error}")
+        if header.client_id != self._client_id:
+            self._meet(header.client_id)
+        api = APIS.get(header.key)
+        if api is None:
+            return Farewell(self, f"it asked for API {header.key}, which is not offered")
+        if api.serves(header.version):
+            return RequestWork(self, api, header, payload)
+        if api.key == API_VERSIONS:
+            return UnknownApiVersionsWork(self, api, header)
+        return Farewell(self, f"it asked for {api.name} in version {header.version}, which is not offered")
+
+    def _meet(self, client_id: bytes) -> None:
+        """All requests of a connection have the same client id, most often."""
+        self._client_id = client_id
+        self.context = evolve(self.context, client_id=client_id.decode(errors="replace"))
+
+    @property
+    def full_name(self) -> str:
+        """All that is known of the client."""
+        name = f"{self.context.client} (client id {self.context.client_id[:300]!r}"
+        return f"{name}, {self.software})" if self.software else f"{name})"
+
+    def hang_up(self, reason: str) -> None:
+        """Answer nothing more, and say why in the log."""
+        self._log.warn("closing the connection of {client}: {reason}", client=self.full_name, reason=reason)
+        self.end(reason)
+
+    def _tell(self, entry: Entry, work: Work, response_bytes: int) -> None:
+        super()._tell(entry, work, response_bytes)
+        if response_bytes:
+            self._log.debug("Sent response ({size} bytes)", size=response_bytes)
+
+
+def _local_address(transport: Any) -> tuple[str, int]:
+    """Where the client found us."""
+    address = transport.getHost()
+    if isinstance(address, (IPv4Address, IPv6Address)):
+        return address.host, address.port
+    return "localhost", 9092
+
+
+class Farewell(Work):
+    """What can not be answered: nothing after it will be."""
+
+    name = "unknown"
+
+    def __init__(self, connection: KafkaConnection, reason: str) -> None:
+        self._connection = connection
+        self.outcome = reason
+
+    def start(self) -> Answer:
+        self._connection.hang_up(self.outcome)
+        return NO_ANSWER
+
+
+class UnknownApiVersionsWork(Work):
+    """
+    ApiVersions in a version that we do not know.  The answer is in version 0, which everybody knows, and
+    tells which ones we do.
+    """
+
+    name = "ApiVersions"
+    outcome = "unsupported version"
+
+    def __init__(self, connection: KafkaConnection, api: Api, header: RequestHeader) -> None:
+        self._call = Call(api, 0, None, connection.context, connection.services)
+        self._head = encode_response_header(header.correlation_id, False)
+
+    def start(self) -> Answer:
+        response = api_versions(self._call, ErrorCode.unsupported_version)
+        return self._call.api.codec.encode(self._call.api, 0, response, self._head)
+
+
+class RequestWork(Work):
+    """A request of a known version, and what becomes of it."""
+
+    _log = Logger()
+
+    def __init__(self, connection: KafkaConnection, api: Api, header: RequestHeader, payload: bytes) -> None:
+        self._connection = connection
+        self._api = api
+        self._header = header
+        self._payload: bytes | None = payload
+        self.name = api.name
+        self.overlaps = api.overlaps
+        self.is_cancellable = api.is_cancellable
+
+    def start(self) -> Any:
+        if self._connection.services.is_traced:
+            self._log.debug(
+                "Processing {request} request (correlation_id: {correlation_id})",
+                request=self.name.upper(),
+                correlation_id=self._header.correlation_id,
+            )
+        try:
+            result = self._api.handler(self._call())
+            if type(result) is not Deferred:
+                return self._encode(result)
+        except Exception:
+            # Whatever goes wrong, the client is told, one way or the other.
+            return self._explain(Failure())
+        return result.addCallback(self._encode).addErrback(self._explain)
+
+    def _call(self) -> Call:
+        connection, api, version = self._connection, self._api, self._header.version
+        payload, self._payload = self._payload, None  # It may be large: let it go.
+        assert payload is not None
+        begin = self._header.body_begins(payload, api.codec.is_flexible(api, version))
+        request = api.codec.decode(api, version, payload, begin)
+        if api.key == API_VERSIONS and version >= 3:
+            connection.software = f"{request.client_software_name} {request.client_software_version}"
+        return Call(api, version, request, connection.context, connection.services)
+
+    def _encode(self, response: Any) -> Answer:
+        api, version = self._api, self._header.version
+        flexibly = api.codec.answers_flexibly(api, version)
+        head = encode_response_header(self._header.correlation_id, flexibly)
+        return api.codec.encode(api, version, response, head)
+
+    # -- what goes wrong --
+
+    def _explain(self, failure: Failure) -> Any:
+        error = failure.value
+        assert error is not None
+        if isinstance(error, CancelledError):
+            return failure  # The client is gone.
+        if isinstance(error, HangUp):
+            return self._hang_up(str(error))
+        if isinstance(error, Unreadable):
+            return self._refuse(ErrorCode.invalid_request, f"its {self._what} can not be read: {error}")
+        if not isinstance(error, RustlogError):
+            self._log.failure(
+                "{request} of {client} failed in an unexpected way",
+                failure,
+                request=self.name,
+                client=self._connection.full_name,
+            )
+        self.outcome = message_for(error)
+        response = self._refusal(code_for(error))
+        return self._hang_up(f"its {self._what} failed: {self.outcome}") if response is None else response
+
+    @property
+    def _what(self) -> str:
+        return f"{self.name} request (version {self._header.version})"
+
+    def _refuse(self, code: ErrorCode, reason: str) -> Answer:
+        self.outcome = reason
+        answer = self._refusal(code)
+        if answer is None:
+            return self._hang_up(reason)
+        self._log.warn("{client} is refused: {reason}", client=self._connection.full_name, reason=reason)
+        return answer
+
+    def _refusal(self, code: ErrorCode) -> Answer | None:
+        response = self._api.codec.refuse(self._api, self._header.version, code)
+        return None if response is None else self._encode(response)
+
+    def _hang_up(self, reason: str) -> Answer:
+        self.outcome = reason
+        self._connection.hang_up(reason)
+        return NO_ANSWER
