@@ -30,7 +30,7 @@ from zope.interface import implementer
 
 from rustlog.model import RequestContext
 from rustlog.results import Result
-from rustlog.wire.answers import NO_ANSWER, Answer, Parts
+from rustlog.wire.answers import NO_ANSWER, Answer, Parts, release
 from rustlog.wire.framing import PREFIX, FrameReceiver
 from rustlog.wire.lines import LineReceiver
 from rustlog.wire.output import CHUNK_BYTES, OutputQueue
@@ -181,7 +181,7 @@ class Connection(Receiver):
     def _start(self, entry: Entry, work: Work) -> Result[Answer]:
         """Begin, when there is memory for the answer."""
         if not work.answer_bytes_max:
-            return work.start()
+            return self._started(entry, work.start())
         waiting = self._budget.answers.reserve(work.answer_bytes_max)
         if waiting is None:
             return self._start_reserved(None, entry, work)
@@ -190,6 +190,28 @@ class Connection(Receiver):
     def _start_reserved(self, _: None, entry: Entry, work: Work) -> Any:
         entry.reserved_bytes = work.answer_bytes_max
         return work.start()
+
+    def _started(self, entry: Entry, result: Any) -> Any:
+        """Where it shows only then how large an answer is, its turn to be sent comes when there is memory."""
+        if type(result) is Deferred:
+            return result.addCallback(self._make_room, entry)
+        return self._make_room(result, entry)
+
+    def _make_room(self, answer: Answer, entry: Entry) -> Result[Answer]:
+        size = self._output.memory_for(answer) if type(answer) is Parts else 0
+        if not size:
+            return answer
+        waiting = self._budget.answers.reserve(size)
+        entry.reserved_bytes = size if waiting is None else 0
+        if waiting is None:
+            return answer
+        return waiting.addCallbacks(
+            self._got_room, _give_up, callbackArgs=(answer, entry, size), errbackArgs=(answer,)
+        )
+
+    def _got_room(self, _: None, answer: Answer, entry: Entry, size: int) -> Answer:
+        entry.reserved_bytes = size
+        return answer
 
     def _answered(self, entry: Entry, work: Work, answer: Answer) -> None:
         size = self._write(answer)
@@ -441,6 +463,12 @@ def _reason(failure: Failure) -> str:
     if failure.check(ConnectionDone):
         return "closed by the client"
     return failure.getErrorMessage()
+
+
+def _give_up(failure: Failure, answer: Answer) -> Failure:
+    """Nobody waits for the answer any more."""
+    release(answer)
+    return failure
 
 
 def _ignore_cancelling(failure: Failure) -> None:

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from rustlog.interfaces import ISlice
 from rustlog.log.batch import Buffer
-from rustlog.wire.answers import Part, is_slice
+from rustlog.wire.answers import Part, Parts, is_slice
 from rustlog.wire.budget import Pool
 from rustlog.wire.sendfile import FileSender, can_send_files
 
@@ -82,6 +82,12 @@ class OutputQueue:
     def is_empty(self) -> bool:
         """Whether everything is with the transport, and that does not call itself full."""
         return not self._queue and self._sender is None and not self._is_paused
+
+    def memory_for(self, answer: Parts) -> int:
+        """How much of an answer will be read into memory on its way."""
+        if self._can_send_files:
+            return 0
+        return sum(cast(ISlice, each).size for each in answer.parts if is_slice(each))
 
     def write(self, data: Buffer) -> None:
         """Send, now or when the client has read what is before it."""

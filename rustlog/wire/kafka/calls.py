@@ -147,6 +147,7 @@ class Api:
     overlaps: bool = False
     codec: Codec = field(factory=KioCodec)
 
-    def serves(self, version: int) -> bool:
-        """Whether that version can be answered."""
-        return max(self.min_version, self.served_min_version) <= version <= self.max_version
+    @property
+    def versions(self) -> range:
+        """Those that are served."""
+        return range(max(self.min_version, self.served_min_version), self.max_version + 1)

@@ -84,7 +84,7 @@ class KafkaConnection(FramedConnection):
         api = APIS.get(header.key)
         if api is None:
             return Farewell(self, f"it asked for API {header.key}, which is not offered")
-        if api.serves(header.version):
+        if header.version in api.versions:
             return RequestWork(self, api, header, payload)
         if api.key == API_VERSIONS:
             return UnknownApiVersionsWork(self, api, header)
@@ -108,7 +108,7 @@ class KafkaConnection(FramedConnection):
 
     def _tell(self, entry: Entry, work: Work, response_bytes: int) -> None:
         super()._tell(entry, work, response_bytes)
-        if response_bytes:
+        if response_bytes and self.services.is_traced:
             self._log.debug("Sent response ({size} bytes)", size=response_bytes)
 
 
@@ -216,8 +216,9 @@ class RequestWork(Work):
                 request=self.name,
                 client=self._connection.full_name,
             )
-        self.outcome = message_for(error)
-        response = self._refusal(code_for(error))
+        code = code_for(error)
+        self.outcome, self.error = message_for(error), code.name
+        response = self._refusal(code)
         return self._hang_up(f"its {self._what} failed: {self.outcome}") if response is None else response
 
     @property
@@ -225,7 +226,7 @@ class RequestWork(Work):
         return f"{self.name} request (version {self._header.version})"
 
     def _refuse(self, code: ErrorCode, reason: str) -> Answer:
-        self.outcome = reason
+        self.outcome, self.error = reason, code.name
         answer = self._refusal(code)
         if answer is None:
             return self._hang_up(reason)

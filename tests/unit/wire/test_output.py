@@ -7,9 +7,26 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
+from rustlog.storage.slices import MemorySlice
+from rustlog.wire.answers import Parts
 from rustlog.wire.budget import Pool
 from rustlog.wire.output import CHUNK_BYTES, OutputQueue
 from tests.unit.wire.harness import FakeTransport
+
+
+class CountedSlice(MemorySlice):
+    """Knows how often it was read and released."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.__dict__.update(reads=0, released=0)
+
+    def buffer(self) -> bytes:
+        self.__dict__["reads"] += 1
+        return super().buffer()
+
+    def release(self) -> None:
+        self.__dict__["released"] += 1
 
 
 class OutputQueueTests(SynchronousTestCase):
@@ -93,6 +110,33 @@ class OutputQueueTests(SynchronousTestCase):
         self.output.stopProducing()
         self.output.close()
         self.assertEqual(self.pool.used, 0)
+
+    def test_slices(self) -> None:
+        """Slices are read and sent in their place, and released when they have been."""
+        first, second = CountedSlice(b"first"), CountedSlice(b"second")
+        self.output.write_parts([b"<", first, b"|", second, b">"])
+        self.assertEqual(self.transport.value(), b"<first|second>")
+        self.assertEqual((first.released, second.released, self.pool.used), (1, 1, 0))
+        self.assertEqual(self.output.bytes_written, 14)
+
+    def test_slices_wait(self) -> None:
+        """A slice is not read before it is its turn, and is kept until the last of it is out."""
+        large, later = CountedSlice(b"x" * 300_000), CountedSlice(b"later")
+        self.output.write_parts([b"<", large, later, b">"])
+        self.assertEqual((large.released, later.reads, self.pool.used), (0, 0, 300_001))
+        self.assertEqual(self.output.memory_for(Parts([b"", large, later], 300_005)), 300_005)
+        while self.output.is_blocked:
+            self.transport.client_reads()
+        self.assertEqual(self.transport.value(), b"<" + b"x" * 300_000 + b"later>")
+        self.assertEqual((large.released, later.released, self.pool.used), (1, 1, 0))
+
+    def test_lost_connection_with_slices(self) -> None:
+        """When the connection is lost, what was not sent is released, once."""
+        large, later = CountedSlice(b"x" * 300_000), CountedSlice(b"later")
+        self.output.write_parts([b"<", large, later])
+        self.output.stopProducing()
+        self.output.close()
+        self.assertEqual((large.released, later.released, self.pool.used), (1, 1, 0))
 
     def test_detach(self) -> None:
         """A transport can close only when it is left alone."""

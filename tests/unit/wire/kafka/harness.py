@@ -42,7 +42,7 @@ class HandlerCase(SynchronousTestCase):
 
     def versions(self, key: int) -> range:
         """All that are served."""
-        return range(APIS[key].min_version, APIS[key].max_version + 1)
+        return APIS[key].versions
 
     def begin(self, key: int, version: int | None = None, **fields: Any) -> Deferred[Entity]:
         """
