@@ -160,7 +160,7 @@ def decode_request(version: int, data: Buffer, position: int) -> FetchRequest:
 
     @raise Unreadable: it is not a request.
     """
-    return read_whole(_reader(version, data, position), _read_request, version)
+    return read_whole(_reader(version, data, position), lambda reader: _read_request(reader, version))
 
 
 def _read_request(reader: Reader, version: int) -> FetchRequest:
@@ -282,7 +282,7 @@ def decode_response(version: int, data: Buffer, position: int = 0) -> FetchRespo
 
     @raise Unreadable: it is not a response.
     """
-    return read_whole(_reader(version, data, position), _read_response, version)
+    return read_whole(_reader(version, data, position), lambda reader: _read_response(reader, version))
 
 
 def _read_response(reader: Reader, version: int) -> FetchResponse:

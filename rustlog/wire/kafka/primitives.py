@@ -26,22 +26,32 @@ from uuid import UUID
 from rustlog.interfaces import ISlice
 from rustlog.log.batch import Buffer
 from rustlog.wire.answers import Part, Parts, is_slice
-from rustlog.wire.kafka.schema import Unreadable
 
 T = TypeVar("T")
 
 I16, I32 = Struct(">h"), Struct(">i")
 
+ITEMS_MAX = 1_000_000
+"""Of all arrays of one message: an item of two bytes takes a hundred times that in memory."""
+
 _VARINT_BYTES_MAX = 5
 _NO_ID = UUID(int=0)
+
+
+class Unreadable(Exception):
+    """Bytes are not the message that they should be."""
+
+
+_NO_TAGS: list[tuple[int, memoryview]] = []
 
 
 class Reader:
     """Takes values from a buffer, one after the other.  Underflow is C{struct.error} or L{Unreadable}."""
 
-    __slots__ = ("data", "position", "view")
+    __slots__ = ("_items_left", "data", "position", "view")
 
     def __init__(self, data: Buffer, position: int) -> None:
+        self._items_left = ITEMS_MAX
         self.data = data
         self.view = memoryview(data)
         self.position = position
@@ -84,11 +94,18 @@ class Reader:
 
     def count(self) -> int:
         """Of the items of an array; -1 is null."""
-        return self._length()
+        count = self._length()
+        self._limit(count)
+        return count
+
+    def _limit(self, count: int) -> None:
+        self._items_left -= count
+        if self._items_left < 0:
+            raise Unreadable(f"there are more than {ITEMS_MAX} items")
 
     def array(self) -> range:
         """To be iterated over for the items; a null array has none."""
-        return range(self._length())
+        return range(self.count())
 
     def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
         """Its name, or its id and no name."""
@@ -99,8 +116,9 @@ class Reader:
         if self.position != len(self.view):
             raise Unreadable(f"{len(self.view) - self.position} bytes are left over")
 
-    def tags(self) -> None:
-        """Skip the tagged fields, where the version has any."""
+    def tags(self) -> list[tuple[int, memoryview]]:
+        """The tagged fields, where the version has any; not many care for them."""
+        return _NO_TAGS
 
     def _string_length(self) -> int:
         return int(self.unpack(I16)[0])
@@ -114,11 +132,12 @@ class FlexibleReader(Reader):
 
     __slots__ = ()
 
-    def tags(self) -> None:
+    def tags(self) -> list[tuple[int, memoryview]]:
         count = self._varint()
-        for _ in range(count):
-            self._varint()
-            self.take(self._varint())
+        if not count:
+            return _NO_TAGS
+        self._limit(count)
+        return [(self._varint(), self.take(self._varint())) for _ in range(count)]
 
     def _string_length(self) -> int:
         return self._varint() - 1
@@ -141,15 +160,15 @@ class FlexibleReader(Reader):
         raise Unreadable("a number has too many digits")
 
 
-def read_whole(reader: Reader, read: Callable[[Reader, int], T], version: int) -> T:
+def read_whole(reader: Reader, read: Callable[[Reader], T]) -> T:
     """
     What C{read} makes of everything that is left.
 
     @raise Unreadable: that is too little, too much, or not what it should be.
     """
     try:
-        value = read(reader, version)
-    except (struct.error, UnicodeDecodeError) as error:
+        value = read(reader)
+    except (struct.error, ValueError, OverflowError) as error:
         raise Unreadable(str(error)) from None
     reader.finish()
     return value

@@ -13,7 +13,7 @@ response has, and leaves out what this one does not have::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from io import BytesIO
@@ -23,17 +23,29 @@ from typing import Any, get_args
 from attrs import frozen
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
+from kio.serial import entity_writer
+
+from rustlog.wire.kafka.decoding import decode
+from rustlog.wire.kafka.fields import array_type, item_class
+from rustlog.wire.kafka.primitives import Unreadable
+
+__all__ = [
+    "Entity",
+    "Unreadable",
+    "decode",
+    "encode",
+    "is_flexible",
+    "make",
+    "make_error",
+    "request_class",
+    "response_class",
+    "response_header_version",
+]
 
 Entity = Any
 """A request, a response, or an item of one: a frozen dataclass of C{kio}."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Unreadable(Exception):
-    """Bytes are not the message that they should be."""
 
 
 # -- classes ---------------------------------------------------------------------------
@@ -62,21 +74,6 @@ def response_header_version(key: int, version: int) -> int:
 
 
 # -- bytes -----------------------------------------------------------------------------
-
-
-def decode(entity_class: type[Entity], data: bytes, position: int = 0) -> Entity:
-    """
-    The message that begins at C{position} and ends with the data.
-
-    @raise Unreadable: it does not.
-    """
-    try:
-        entity, size = entity_reader(entity_class)(data, position)
-    except (SerialError, ValueError, OverflowError, TypeError) as error:
-        raise Unreadable(str(error) or type(error).__name__) from error
-    if position + size != len(data):
-        raise Unreadable(f"{len(data) - position - size} bytes are left over")
-    return entity
 
 
 def encode(entity: Entity) -> bytes:
@@ -153,37 +150,22 @@ def _blank(field: Field[Any]) -> Any:
     if omitted is not MISSING:
         return omitted
     kind = field.metadata.get("kafka_type", "")
-    if _item_class(field) is not None or _is_array(field):
+    if item_class(field) is not None or _is_array(field):
         return ()
     return {"string": "", "bytes": b"", "records": None, "uuid": None}.get(kind, 0)
 
 
 def _converter(field: Field[Any]) -> Callable[[Any], Any]:
-    item_class = _item_class(field)
-    if item_class is not None:
-        one = _entity_converter(item_class)
+    entity_class = item_class(field)
+    if entity_class is not None:
+        one = _entity_converter(entity_class)
         return _array_of(one) if _is_array(field) else one
     one = _PRIMITIVES.get(field.metadata.get("kafka_type", ""), _unchanged)
     return _array_of(one) if _is_array(field) else one
 
 
 def _is_array(field: Field[Any]) -> bool:
-    return _array_type(field.type) is not None
-
-
-def _item_class(field: Field[Any]) -> type[Entity] | None:
-    """The class of what a field holds, one or many, if it is not primitive."""
-    array = _array_type(field.type)
-    candidates = get_args(array) if array is not None else (field.type, *get_args(field.type))
-    return next((each for each in candidates if is_dataclass(each)), None)  # type: ignore[return-value]
-
-
-def _array_type(annotation: Any) -> Any:
-    """C{tuple[X, ...]}, also out of C{tuple[X, ...] | None}."""
-    for each in (annotation, *get_args(annotation)):
-        if getattr(each, "__origin__", None) is tuple:
-            return each
-    return None
+    return array_type(field.type) is not None
 
 
 def _entity_converter(entity_class: type[Entity]) -> Callable[[Any], Any]:

@@ -14,15 +14,10 @@ from rustlog.results import Result, then
 from rustlog.wire.kafka.autocreation import Found, find_topics
 from rustlog.wire.kafka.calls import Api, Call
 from rustlog.wire.kafka.errors import ErrorCode, code_for
+from rustlog.wire.kafka.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNSAID_OPERATIONS
 from rustlog.wire.kafka.schema import Entity
 
 METADATA = 3
-
-UNASKED = -(2**31)
-TOPIC_OPERATIONS = 0b1101_1111_1000
-"""Read, write, create, delete, alter, describe, describe and alter settings: nobody is kept from any."""
-CLUSTER_OPERATIONS = 0b1_1111_1010_0000
-"""Create, alter, describe, cluster actions, describe and alter settings, idempotent writes."""
 
 
 def metadata(call: Call) -> Result[Entity]:
@@ -66,7 +61,7 @@ def _described(call: Call, info: TopicInfo) -> dict[str, Any]:
         "topic_id": info.id,
         "is_internal": info.internal,
         "partitions": [_partition(call, info.name, index) for index in range(info.partitions)],
-        "topic_authorized_operations": TOPIC_OPERATIONS if wants_operations else UNASKED,
+        "topic_authorized_operations": TOPIC_OPERATIONS if wants_operations else UNSAID_OPERATIONS,
     }
 
 
@@ -91,7 +86,7 @@ def _respond(call: Call, topics: list[dict[str, Any]]) -> Entity:
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if wants_operations else UNASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if wants_operations else UNSAID_OPERATIONS,
     )
 
 

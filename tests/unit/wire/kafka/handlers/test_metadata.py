@@ -8,7 +8,7 @@ from uuid import UUID
 from attrs import evolve
 
 from rustlog.wire.kafka.errors import ErrorCode
-from rustlog.wire.kafka.handlers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNASKED
+from rustlog.wire.kafka.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNSAID_OPERATIONS
 from rustlog.wire.kafka.settings import KafkaSettings
 from tests.unit.wire.kafka.harness import HandlerCase
 
@@ -82,7 +82,7 @@ class TopicTests(MetadataCase):
         )
         self.assertEqual(asked.topics[0].topic_authorized_operations, TOPIC_OPERATIONS)
         self.assertEqual(asked.cluster_authorized_operations, CLUSTER_OPERATIONS)
-        self.assertEqual(self.metadata("orders").topics[0].topic_authorized_operations, UNASKED)
+        self.assertEqual(self.metadata("orders").topics[0].topic_authorized_operations, UNSAID_OPERATIONS)
 
 
 class CreationTests(MetadataCase):

@@ -27,9 +27,7 @@ class DescribeTopicPartitionsTests(HandlerCase):
         """Names with the numbers of their partitions, and the cursor."""
         response = self.describe(*names, **how)
         cursor = response.next_cursor
-        found = [
-            (each.name, [one.partition_index for one in each.partitions]) for each in response.topics
-        ]
+        found = [(each.name, [one.partition_index for one in each.partitions]) for each in response.topics]
         return found, cursor and (cursor.topic_name, cursor.partition_index)
 
     def test_topic(self) -> None:

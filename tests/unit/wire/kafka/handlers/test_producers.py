@@ -52,9 +52,7 @@ class DescribeProducersTests(HandlerCase):
         empty, full, missing = topic.partitions
         self.assertEqual((empty.error_code, empty.active_producers), (ErrorCode.none, ()))
         (producer,) = full.active_producers
-        self.assertEqual(
-            (producer.producer_id, producer.producer_epoch, producer.last_sequence), (7, 2, 2)
-        )
+        self.assertEqual((producer.producer_id, producer.producer_epoch, producer.last_sequence), (7, 2, 2))
         self.assertEqual(producer.last_timestamp, self.world.environment.wall.now_ms())
         self.assertEqual(producer.current_txn_start_offset, -1)
         self.assertIs(missing.error_code, ErrorCode.unknown_topic_or_partition)

@@ -31,9 +31,7 @@ class CreateTopicsTests(TopicCase):
 
     def create(self, *topics: Any, version: int | None = None, validate_only: bool = False) -> Any:
         """What is answered to these."""
-        response = self.ask(
-            CREATE_TOPICS, version, topics=topics, timeout=1000, validate_only=validate_only
-        )
+        response = self.ask(CREATE_TOPICS, version, topics=topics, timeout=1000, validate_only=validate_only)
         self.assertEqual([each.name for each in response.topics], [each["name"] for each in topics])
         return response.topics
 
