@@ -194,6 +194,11 @@ class BrokerService(Service):
                     self._log.info("not on {endpoint}: there is no such address", endpoint=each.description)
                     continue
                 raise StartupError(f"cannot listen on {each.description}: {reason(error)}") from error
+            self._log.info(
+                "Starting rustlog server on {address} ({listener})",
+                address=address_text(port.getHost()),
+                listener=each.name,
+            )
             who = each.name if each.name == each.protocol.name else f"{each.name} ({each.protocol.name})"
             self._doors.append(Door(f"{who} on {address_text(port.getHost())}", factory, port))
             if self._is_stopping():

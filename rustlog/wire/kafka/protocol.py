@@ -112,6 +112,15 @@ class KafkaConnection(FramedConnection):
             self._log.debug("Sent response ({size} bytes)", size=response_bytes)
 
 
+def _plain(result: Deferred[Any]) -> Deferred[Any]:
+    """What a handler gathered in a C{DeferredList}, or the like, as what the pipeline looks for."""
+    if type(result) is Deferred:
+        return result
+    plain: Deferred[Any] = Deferred(lambda _: result.cancel())
+    result.chainDeferred(plain)
+    return plain
+
+
 def _local_address(transport: Any) -> tuple[str, int]:
     """Where the client found us."""
     address = transport.getHost()
@@ -175,12 +184,12 @@ class RequestWork(Work):
             )
         try:
             result = self._api.handler(self._call())
-            if type(result) is not Deferred:
+            if not isinstance(result, Deferred):
                 return self._encode(result)
         except Exception:
             # Whatever goes wrong, the client is told, one way or the other.
             return self._explain(Failure())
-        return result.addCallback(self._encode).addErrback(self._explain)
+        return _plain(result).addCallback(self._encode).addErrback(self._explain)
 
     def _call(self) -> Call:
         connection, api, version = self._connection, self._api, self._header.version

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -26,7 +26,7 @@ from rustlog.wire.kafka.settings import KafkaSettings
 from tests.unit.wire.harness import FakeTransport, frame, frames
 from tests.unit.wire.kafka.client import KafkaWorld, batch_of, fetch_request, produce_request
 
-PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 
 
 class ConnectionCase(SynchronousTestCase):
@@ -208,6 +208,23 @@ class OrderTests(ConnectionCase):
             self.world.clock.advance(0.01)
             responses += self.client.received()
         self.assertEqual([each.topics[0].partitions[0].base_offset for each in responses], [1])
+
+    def test_gathered_results(self) -> None:
+        """Handlers may answer with any kind of Deferred."""
+        topics = [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+        self.make()
+        response = self.client.ask_entity(LIST_OFFSETS, 2, replica_id=-1, isolation_level=0, topics=topics)
+        self.assertEqual(response.topics[0].partitions[0].offset, 0)
+        gathering: Deferred[Any] = Deferred()
+        told = DeferredList([gathering], fireOnOneErrback=True, consumeErrors=True)
+        self.patch(
+            protocol,
+            "APIS",
+            {**apis.APIS, METADATA: evolve(apis.APIS[METADATA], handler=lambda _: told, is_cancellable=True)},
+        )
+        self.client.send_entity(METADATA, 1, topics=[])
+        self.client.disconnect()
+        self.assertTrue(gathering.called, "it was not cancelled")
 
     def test_client_goes_during_a_long_poll(self) -> None:
         """A fetch that waits ends with its client."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
@@ -121,8 +122,6 @@ class CreationTests(MetadataCase):
 class ClusterIdTests(HandlerCase):
     def test_stable(self) -> None:
         """The id of a cluster is that of its data, unless it is set."""
-        from pathlib import PurePath
-
         here, there = PurePath("/data"), PurePath("/other")
         self.assertEqual(
             KafkaSettings(data_dir=here).effective_cluster_id, KafkaSettings(here).effective_cluster_id

@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rustlog.log.batch import CONTROL_BIT, TRANSACTIONAL_BIT, build_batch
 from rustlog.log.codecs import Codec
 from rustlog.settings import BrokerConfig
+from rustlog.testing.delayed import DelayedLogStore
 from rustlog.wire.kafka.errors import ErrorCode
 from rustlog.wire.kafka.produce import PartitionResult, ProduceRequest, TopicRecords
 from tests.unit.wire.harness import World
@@ -234,8 +235,6 @@ class CreationTests(ProduceCase):
 
     def test_at_the_same_time(self) -> None:
         """Two who are first at the same time both succeed."""
-        from rustlog.testing.delayed import DelayedLogStore
-
         self.world = KafkaWorld(
             wrap=lambda store, environment: DelayedLogStore(store, environment.clock, environment.random)
         )
