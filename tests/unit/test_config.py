@@ -63,12 +63,13 @@ class DefaultsTests(ConfigTestCase):
     def test_listeners(self) -> None:
         """Every protocol that exists listens on loopback, in both families."""
         listeners = self.read().listeners
-        self.assertEqual([each.name for each in listeners], ["http", "http", "rustlog", "rustlog"])
+        names = [each.name for each in listeners]
+        self.assertEqual(names, ["http", "http", "kafka", "kafka", "rustlog", "rustlog"])
         self.assertTrue(all(each.is_default and each.advertised is None for each in listeners))
         self.assertEqual(self.reactor.tcpServers, [])
-        self.assertEqual(
-            self.places(listeners), [(9080, "127.0.0.1"), (9080, "::1"), (9091, "127.0.0.1"), (9091, "::1")]
-        )
+        ports = (9080, 9092, 9091)
+        expected = [(port, address) for port in ports for address in ("127.0.0.1", "::1")]
+        self.assertEqual(self.places(listeners), expected)
 
 
 class ListenTests(ConfigTestCase):
@@ -102,7 +103,7 @@ class ListenTests(ConfigTestCase):
         """A protocol that nobody speaks is refused, with those that are spoken."""
         self.assertEqual(
             self.refusal(listen=["rustlgo=tcp:1"]),
-            "no wire protocol is called 'rustlgo'; did you mean rustlog?; installed: echo, http, rustlog",
+            "no wire protocol is called 'rustlgo'; did you mean rustlog?; installed: echo, http, kafka, rustlog",
         )
 
     def test_bad_endpoint(self) -> None:
@@ -282,7 +283,7 @@ class SettingTests(ConfigTestCase):
     def test_unknown(self) -> None:
         """For one that is like no other, all of them are listed."""
         message = self.refusal(set={"qqq": "5"})
-        self.assertIn("unknown setting 'qqq'; there are: cleanup.policy, ", message)
+        self.assertIn("unknown setting 'qqq'; there are: auto.create.topics.enable, ", message)
 
     def test_other_store(self) -> None:
         """What belongs to a store that was not chosen is unknown."""

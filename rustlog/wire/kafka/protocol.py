@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, FirstError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -210,6 +210,8 @@ class RequestWork(Work):
     # -- what goes wrong --
 
     def _explain(self, failure: Failure) -> Any:
+        while isinstance(failure.value, FirstError):
+            failure = failure.value.subFailure  # of several that were gathered
         error = failure.value
         assert error is not None
         if isinstance(error, CancelledError):

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from rustlog.errors import InvalidTopicName, RustlogError
+from rustlog.judging import is_internal
 from rustlog.model import TopicInfo, TopicPartition
 from rustlog.results import Result, then
 from rustlog.wire.kafka.autocreation import Found, find_topics
@@ -59,7 +60,7 @@ def _described(call: Call, info: TopicInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "topic_id": info.id,
-        "is_internal": info.internal,
+        "is_internal": is_internal(info),
         "partitions": [_partition(call, info.name, index) for index in range(info.partitions)],
         "topic_authorized_operations": TOPIC_OPERATIONS if wants_operations else UNSAID_OPERATIONS,
     }
