@@ -103,7 +103,8 @@ class ListenTests(ConfigTestCase):
         """A protocol that nobody speaks is refused, with those that are spoken."""
         self.assertEqual(
             self.refusal(listen=["rustlgo=tcp:1"]),
-            "no wire protocol is called 'rustlgo'; did you mean rustlog?; installed: echo, http, kafka, rustlog",
+            "no wire protocol is called 'rustlgo'; did you mean rustlog?; "
+            "installed: echo, http, kafka, rustlog",
         )
 
     def test_bad_endpoint(self) -> None:
