@@ -19,6 +19,7 @@ from twisted.python.logfile import LogFile
 
 from rustlog import __version__
 from rustlog.config import DEFAULTS, DaemonConfig, own_settings, read
+from rustlog.environment.memory import keep_freed_memory
 from rustlog.environment.process import Process, ReactorControl
 from rustlog.environment.real import real_environment
 from rustlog.errors import StartupError
@@ -149,6 +150,7 @@ def makeService(options: Options) -> IService:
     from twisted.internet import reactor
 
     runner = runner_options(options)
+    keep_freed_memory()
     process = Process(cast(ReactorControl, reactor), runner)
     broker = BrokerService(options.config, real_environment(reactor), process)
     process.on_stop_signals(broker.hurry)

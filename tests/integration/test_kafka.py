@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import socket
 import struct
 import time
@@ -151,6 +152,24 @@ def test_much(broker: Daemon, topic: str) -> None:
     messages = [Message(b"%d " % number + bytes(1000)) for number in range(20_000)]
     assert user.produce(topic, messages) == list(range(20_000))
     assert [each.value for each in user.consume(topic, 20_000)] == [each.value for each in messages]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others have no such setting")
+def test_memory_is_used_again(tmp_path: Path) -> None:
+    """The memory of one request serves the next: the kernel need not clear new pages for each."""
+    with Daemon(tmp_path, KAFKA, "--storage=segments", "--sync=never") as daemon:
+        user = Confluent(server(daemon))
+        messages = [Message(bytes(1_000_000))] * 20
+        user.produce("orders", messages)
+        before = page_faults(daemon.pid)
+        user.produce("orders", messages * 3)
+        assert page_faults(daemon.pid) - before < 500
+
+
+def page_faults(pid: int) -> int:
+    """How often the kernel had to find a page for a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[7])
 
 
 def test_restart(tmp_path: Path) -> None:
