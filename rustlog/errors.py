@@ -222,6 +222,107 @@ class StaleGeneration(RequestRefused):
 
 
 @define(eq=False)
+class UnknownMember(RequestRefused):
+    """The group has no such member, or not any more."""
+
+    group: str
+    member_id: str
+
+    def __str__(self) -> str:
+        return f"unknown member {self.member_id!r} of group {self.group}"
+
+
+@define(eq=False)
+class MemberIdRequired(RequestRefused):
+    """A client that joins for the first time shall join again with this id."""
+
+    group: str
+    member_id: str
+
+    def __str__(self) -> str:
+        return f"join group {self.group} again, with the member id {self.member_id!r}"
+
+
+@define(eq=False)
+class FencedInstance(RequestRefused):
+    """Another client has taken the place of this static member."""
+
+    group: str
+    instance_id: str
+
+    def __str__(self) -> str:
+        return f"another member of group {self.group} has the group.instance.id {self.instance_id!r} now"
+
+
+@define(eq=False)
+class InconsistentProtocol(RequestRefused):
+    """The members of the group and the one who joins have no protocol in common."""
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"the members of group {self.group} have another protocol, or none in common"
+
+
+@define(eq=False)
+class InvalidSessionTimeout(RequestRefused):
+    """A session timeout is outside of what the settings allow."""
+
+    session_timeout_ms: int
+    minimum_ms: int
+    maximum_ms: int
+
+    def __str__(self) -> str:
+        return (
+            f"invalid session timeout: {self.session_timeout_ms} ms are not within "
+            f"{self.minimum_ms}..{self.maximum_ms}"
+        )
+
+
+@define(eq=False)
+class GroupFull(RequestRefused):
+    """A limit of the group, or of all groups together, is reached."""
+
+    group: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.group} is full: {self.reason}"
+
+
+@define(eq=False)
+class GroupNotEmpty(RequestRefused):
+    """It can not be done while the group has members."""
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"group {self.group} has members"
+
+
+@define(eq=False)
+class GroupReadsTopic(RequestRefused):
+    """Members of the group read that topic: what they have committed there can not be deleted."""
+
+    group: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"members of group {self.group} read {self.topic}"
+
+
+@define(eq=False)
+class CommitMetadataTooLarge(RequestRefused):
+    """What was to be kept with an offset is longer than C{offset.metadata.max.bytes} allows."""
+
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"metadata of {self.size} bytes exceeds offset.metadata.max.bytes={self.limit}"
+
+
+@define(eq=False)
 class VersionConflict(RequestRefused):
     """Someone else saved the group's document first."""
 
@@ -251,6 +352,37 @@ class StorageFull(TryAgain):
 
     def __str__(self) -> str:
         return "no space left on the storage device"
+
+
+@define(eq=False)
+class RebalanceInProgress(TryAgain):
+    """The members of the group have to join again first."""
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"group {self.group} is rebalancing"
+
+
+@define(eq=False)
+class NotCoordinator(TryAgain):
+    """Another broker looks after this group; or this one does not any more."""
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"group {self.group} is not looked after here"
+
+
+@define(eq=False)
+class CoordinatorNotAvailable(TryAgain):
+    """The group can not be looked after at the moment."""
+
+    group: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.group} is not available: {self.reason}"
 
 
 # -- the store at fault --------------------------------------------------------

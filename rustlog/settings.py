@@ -212,11 +212,29 @@ class BrokerConfig:
     fetch_max_wait_ms: int = setting(
         60_000, "The longest that a fetch may wait for data, whatever it asks for.", minimum=0
     )
+    group_initial_rebalance_delay_ms: int = setting(
+        3_000,
+        "How long the first rebalance of a group waits for more members than the first one.",
+        minimum=0,
+        maximum=2**31 - 1,
+    )
+    group_max_session_timeout_ms: int = setting(
+        1_800_000, "The longest session timeout that a member of a group may ask for.", minimum=1
+    )
+    group_max_size: int = setting(
+        10_000, "How many members a group may have.", minimum=1, maximum=2**31 - 1
+    )
+    group_min_session_timeout_ms: int = setting(
+        6_000, "The shortest session timeout that a member of a group may ask for.", minimum=1
+    )
     max_connections: int = setting(
         10_000, "How many connections are accepted at once over all listeners.", minimum=1
     )
     max_in_flight_requests: int = setting(
         128, "How many requests of one connection are worked on at once.", minimum=1
+    )
+    offset_metadata_max_bytes: int = setting(
+        4096, "How much text a Kafka client may have kept with an offset that it commits.", minimum=0
     )
     offsets_retention_minutes: int = setting(
         7 * 24 * 60,

@@ -1,0 +1,1 @@
+"""Consumer groups: who belongs to one, what each member owns, and who may commit."""
