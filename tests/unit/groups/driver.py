@@ -99,7 +99,8 @@ class Driver:
     def settle(self, *member_ids: str, assignments: dict[str, bytes] | None = None, **more: Any) -> int:
         """New members make a stable group of these; the generation."""
         tickets = {each: self.join("", each, **more) for each in member_ids}
-        self.pass_time(self.group.limits.initial_delay_ms / 1000)
+        # Once for the first, and once more because others came.
+        self.pass_time(2 * self.group.limits.initial_delay_ms / 1000)
         return self.finish(tickets, assignments)
 
     def finish(self, tickets: dict[str, int], assignments: dict[str, bytes] | None = None) -> int:
