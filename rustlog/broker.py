@@ -8,7 +8,7 @@ takes a L{RequestContext <rustlog.model.RequestContext>} first: who asks, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, TypeVar, Union
 from uuid import UUID
@@ -19,18 +19,16 @@ from twisted.internet.interfaces import IReactorTime
 
 from rustlog.administration import Administration
 from rustlog.errors import (
-    GroupNotFound,
     InvalidRecord,
-    OffsetOutOfRange,
     PartitionNotFound,
     RecordTooLarge,
     RustlogError,
     TopicIsInternal,
     TopicNotFound,
 )
+from rustlog.groups.coordinator import GroupCoordinator
 from rustlog.interfaces import ILogStore, IOffsetStore, IPartition, IWallClock
 from rustlog.judging import (
-    check_group,
     check_growth,
     check_partition_count,
     check_topic_name,
@@ -43,13 +41,9 @@ from rustlog.log.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
 from rustlog.log.topics import configure, grow, plan
 from rustlog.longpoll import Answers, LongPoll, Wants, is_enough
 from rustlog.model import (
-    MAX_OFFSET,
     Appended,
-    Committed,
     FetchWant,
     FoundOffset,
-    GroupDescription,
-    GroupProgress,
     Isolation,
     OffsetSpec,
     RequestContext,
@@ -58,6 +52,7 @@ from rustlog.model import (
 )
 from rustlog.observability.tallies import Traffic
 from rustlog.producerids import ProducerIds
+from rustlog.progress import Progress
 from rustlog.results import Result, then
 from rustlog.settings import BrokerConfig, TopicConfig, parse_topic_overrides, with_overrides
 
@@ -67,7 +62,7 @@ Appends = list[Union[Appended, RustlogError]]
 T = TypeVar("T")
 
 
-class Broker:
+class Broker(Progress):
     """The facade.  Errors are those of L{rustlog.errors}."""
 
     def __init__(
@@ -81,11 +76,10 @@ class Broker:
         config: BrokerConfig,
         default_partitions: int,
         traffic: Traffic | None = None,
+        coordinator: GroupCoordinator | None = None,
     ) -> None:
-        self._store = store
-        self._offsets = offsets
+        super().__init__(store, offsets, wall, coordinator)
         self._clock = clock
-        self._wall = wall
         self._topic_defaults = topic_defaults
         self._config = config
         self._default_partitions = default_partitions
@@ -379,94 +373,6 @@ class Broker:
         except PartitionNotFound as error:
             return fail(error)
         return act(partition, *arguments)
-
-    # -- groups --
-
-    def commit_offsets(
-        self, context: RequestContext, group: str, offsets: Mapping[TopicPartition, Committed]
-    ) -> Deferred[None]:
-        """
-        Remember how far a group has come; all or nothing.  Fails with C{InvalidGroup},
-        C{PartitionNotFound}, and with C{OffsetOutOfRange} for what no offset can ever be.
-        """
-        now_ms = self._wall.now_ms()
-        try:
-            check_group(group)
-            stamped = {name: self._stamp(context, name, each, now_ms) for name, each in offsets.items()}
-        except RustlogError as error:
-            return fail(error)
-        done: Deferred[None] = self._offsets.commit(group, stamped)
-        return done
-
-    def fetch_offsets(
-        self, context: RequestContext, group: str, partitions: Iterable[TopicPartition] | None = None
-    ) -> Deferred[dict[TopicPartition, Committed]]:
-        """What a group has committed, in some partitions or in all.  Fails with C{InvalidGroup}."""
-        try:
-            check_group(group)
-        except RustlogError as error:
-            return fail(error)
-        found: Deferred[dict[TopicPartition, Committed]] = self._offsets.fetch(group, partitions)
-        return found
-
-    def groups(self, context: RequestContext) -> Deferred[tuple[str, ...]]:
-        """The names of all groups that have committed something, sorted."""
-        names: Deferred[tuple[str, ...]] = self._offsets.groups()
-        return names
-
-    @inlineCallbacks
-    def describe_group(
-        self, context: RequestContext, group: str
-    ) -> Generator[Deferred[Any], Any, GroupDescription]:
-        """
-        How far a group has come, and how far it has to go.  Fails with C{InvalidGroup},
-        C{GroupNotFound}.
-        """
-        yield self._check_exists(group)
-        committed: dict[TopicPartition, Committed] = yield self._offsets.fetch(group)
-        progress = (self._progress(name, each) for name, each in sorted(committed.items()))
-        return GroupDescription(group, tuple(progress))
-
-    @inlineCallbacks
-    def delete_group(self, context: RequestContext, group: str) -> Generator[Deferred[Any], Any, None]:
-        """
-        Forget everything about a group; fires once that is durable.  Fails with C{InvalidGroup},
-        C{GroupNotFound}.
-        """
-        yield self._check_exists(group)
-        yield self._offsets.delete(group)
-
-    @inlineCallbacks
-    def delete_offsets(
-        self, context: RequestContext, group: str, partitions: Iterable[TopicPartition]
-    ) -> Generator[Deferred[Any], Any, None]:
-        """
-        Forget what a group has committed in some partitions, which need not exist any more; fires once that
-        is durable.  Fails with C{InvalidGroup}, C{GroupNotFound}.
-        """
-        yield self._check_exists(group)
-        yield self._offsets.delete(group, list(partitions))
-
-    @inlineCallbacks
-    def _check_exists(self, group: str) -> Generator[Deferred[Any], Any, None]:
-        check_group(group)
-        if group not in (yield self._offsets.groups()):
-            raise GroupNotFound(group)
-
-    def _progress(self, name: TopicPartition, committed: Committed) -> GroupProgress:
-        partition: IPartition | None = self._store.partition(name.topic, name.partition)
-        if partition is None:
-            return GroupProgress(name, committed)
-        return GroupProgress(name, committed, partition.log_start_offset, partition.high_watermark)
-
-    def _stamp(
-        self, context: RequestContext, name: TopicPartition, committed: Committed, now_ms: int
-    ) -> Committed:
-        """Judge one offset of a commit, and say when it came."""
-        bounds = self.bounds(context, name)
-        if not 0 <= committed.offset <= MAX_OFFSET:
-            raise OffsetOutOfRange(committed.offset, *bounds)
-        return committed if committed.commit_time != -1 else evolve(committed, commit_time=now_ms)
 
 
 # -- putting answers in their places ---------------------------------------------------

@@ -38,8 +38,9 @@ from rustlog.groups.state import Group
 from rustlog.groups.transitions import GroupState
 from rustlog.groups.values import (
     GROUP_BYTES,
-    GroupMembership,
+    Committer,
     GroupLimits,
+    GroupMembership,
     Join,
     Joined,
     Leaving,
@@ -173,21 +174,15 @@ class GroupCoordinator:
 
     @inlineCallbacks
     def commit(
-        self,
-        name: str,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        offsets: Mapping[TopicPartition, Committed],
+        self, name: str, committer: Committer, offsets: Mapping[TopicPartition, Committed]
     ) -> Steps[None]:
         """
         Remember how far a group has come, if the one who says so may.  Fails as L{Group.check_commit} does,
         and as the store does.
         """
-        yield self._act(
-            name, lambda group, now: group.check_commit(now, member_id, instance_id, generation)
-        )
-        yield self._store.commit(name, offsets, None if generation < 0 else generation)
+        yield self._act(name, lambda group, now: group.check_commit(now, committer))
+        generation = committer.generation if committer.is_member else None
+        yield self._store.commit(name, offsets, generation)
 
     @inlineCallbacks
     def delete_offsets(

@@ -36,8 +36,9 @@ from rustlog.groups.transitions import Cause, GroupState
 from rustlog.groups.values import (
     NEW_MEMBER_TIMEOUT_MS,
     NOBODY,
-    GroupMembership,
+    Committer,
     GroupLimits,
+    GroupMembership,
     Join,
     Leaving,
     Remembered,
@@ -279,21 +280,21 @@ class Group(Generations):
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgress(self.name)
 
-    def check_commit(self, now: float, member_id: str, instance_id: str | None, generation: int) -> None:
+    def check_commit(self, now: float, committer: Committer) -> None:
         """
         Whether somebody may commit: a member of this generation; anybody, if there are no members.
 
         Raises C{CoordinatorNotAvailable}, C{UnknownMember}, C{FencedInstance}, C{StaleGeneration}; and
         C{RebalanceInProgress} when the member does not know yet what it owns.
         """
-        if generation < 0 and member_id == NOBODY and instance_id is None:
+        if not committer.is_member:
             self._check_alive()
             if self.state is not GroupState.EMPTY:
-                raise UnknownMember(self.name, member_id)
+                raise UnknownMember(self.name, committer.member_id)
             return
         if self.state is GroupState.EMPTY and self.generation == 0:
-            raise StaleGeneration(self.name, generation)
-        self._member(member_id, instance_id, generation).heard_of(now)
+            raise StaleGeneration(self.name, committer.generation)
+        self._member(committer.member_id, committer.instance_id, committer.generation).heard_of(now)
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress(self.name)
 

@@ -130,6 +130,20 @@ class Leaving:
     reason: str = ""
 
 
+@frozen(kw_only=True)
+class Committer:
+    """Who commits: a member of a generation; or somebody who shares with nobody, and is none."""
+
+    member_id: str = NOBODY
+    instance_id: str | None = None
+    generation: int = NO_GENERATION
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it says that it is one."""
+        return self.generation >= 0 or self.member_id != NOBODY or self.instance_id is not None
+
+
 # -- answers ---------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ A connection of that factory, with a C{StringTransport}, then serves real record
 from __future__ import annotations
 
 from rustlog.broker import Broker
+from rustlog.groups.coordinator import GroupCoordinator
+from rustlog.groups.values import GroupLimits
 from rustlog.interfaces import ILogStore, IOffsetStore
 from rustlog.model import RequestContext
 from rustlog.observability.requests import RequestLog
@@ -29,6 +31,7 @@ class TestBroker:
     A broker, and what its listeners share.
 
     @ivar clock: of the environment; time passes when a test says so.
+    @ivar coordinator: of the groups; not started, because there is nothing from before.
     """
 
     __test__ = False  # for pytest, which would take it for a test case
@@ -49,14 +52,19 @@ class TestBroker:
         self.store: ILogStore = (
             MemoryStore(MemorySettings(topic_defaults), self.environment) if store is None else store
         )
+        offsets = MemoryOffsets() if offsets is None else offsets
+        self.coordinator = GroupCoordinator(
+            offsets, self.clock, self.environment.random, GroupLimits.of(self.config)
+        )
         self.broker = Broker(
             self.store,
-            MemoryOffsets() if offsets is None else offsets,
+            offsets,
             self.clock,
             self.environment.wall,
             topic_defaults=topic_defaults,
             config=self.config,
             default_partitions=1,
+            coordinator=self.coordinator,
         )
         self.capacity = Capacity(self.config, self.clock)
 

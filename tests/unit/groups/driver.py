@@ -8,7 +8,18 @@ from typing import Any
 from rustlog.errors import RustlogError
 from rustlog.groups.reasons import Event
 from rustlog.groups.state import Group
-from rustlog.groups.values import Answer, GroupLimits, Join, Joined, Leaving, Remembered, Save, Sync, Synced
+from rustlog.groups.values import (
+    Answer,
+    Committer,
+    GroupLimits,
+    Join,
+    Joined,
+    Leaving,
+    Remembered,
+    Save,
+    Sync,
+    Synced,
+)
 
 RANGE = (("range", b"topics"),)
 SESSION_MS = 10_000
@@ -66,7 +77,8 @@ class Driver:
         self, member_id: str = "", generation: int = -1, instance_id: str | None = None
     ) -> RustlogError | None:
         """A commit; why it is refused."""
-        return self._try(lambda: self.group.check_commit(self.now, member_id, instance_id, generation))
+        committer = Committer(member_id=member_id, instance_id=instance_id, generation=generation)
+        return self._try(lambda: self.group.check_commit(self.now, committer))
 
     def leave(self, member_id: str = "", instance_id: str | None = None) -> RustlogError | None:
         """A member leaves; why that is refused."""

@@ -18,7 +18,7 @@ from rustlog.errors import (
 from rustlog.groups.reasons import DepartureReason, MemberDeparted, RebalanceReason
 from rustlog.groups.state import Group
 from rustlog.groups.transitions import GroupState
-from rustlog.groups.values import GroupDescription, GroupLimits, MemberDescription
+from rustlog.groups.values import GroupLimits, GroupMembership, MemberDescription
 from tests.unit.groups.driver import LIMITS, REBALANCE_MS, SESSION_MS, Driver
 
 
@@ -319,7 +319,7 @@ class EndTests(SynchronousTestCase):
         driver.settle("a", client_id="shop", client_host="/127.0.0.1")
         self.assertEqual(
             driver.group.describe(),
-            GroupDescription(
+            GroupMembership(
                 "orders",
                 GroupState.STABLE,
                 "consumer",
