@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 from attrs import evolve
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, maybeDeferred, succeed
@@ -49,6 +49,7 @@ from rustlog.groups.values import (
 )
 from rustlog.interfaces import IOffsetStore, IRandomSource
 from rustlog.model import Committed, TopicPartition
+from rustlog.results import Result
 
 MEMORY_BYTES_MAX = 256 * 1024 * 1024
 """What all groups may take together."""
@@ -106,7 +107,7 @@ class GroupCoordinator:
         """
         for name in (yield self._store.groups()):
             try:
-                yield self._find(name)
+                yield self._use(name, lambda cell: None)
             except CoordinatorNotAvailable:
                 continue  # The log says why.
         self._has_looked_around = True
@@ -139,7 +140,7 @@ class GroupCoordinator:
                 raise GroupFull(name, f"all groups together have more than {self._memory_bytes_max} bytes")
             return cell.ask(partial(cell.group.join, join=join))
 
-        return self._find(name).addCallback(begin)
+        return self._use(name, begin)
 
     def sync(self, name: str, sync: Sync) -> Deferred[Synced]:
         """
@@ -148,7 +149,7 @@ class GroupCoordinator:
         """
         if self._is_stopping:
             return fail(NotCoordinator(name))
-        return self._find(name).addCallback(lambda cell: cell.ask(partial(cell.group.sync, sync=sync)))
+        return self._use(name, lambda cell: cell.ask(partial(cell.group.sync, sync=sync)))
 
     def heartbeat(
         self, name: str, member_id: str, instance_id: str | None, generation: int
@@ -192,7 +193,7 @@ class GroupCoordinator:
         Forget what was committed in some partitions; for each, why that was refused.  Fails with
         C{GroupNotFound}, and with C{GroupNotEmpty} if there are members that are no consumers.
         """
-        cell = yield self._hold(name)
+        cell = yield self._hold_existing(name)
         try:
             answers = judge_deletions(cell.group, partitions)
             yield self._store.delete(name, [each for each, error in answers.items() if error is None])
@@ -208,7 +209,7 @@ class GroupCoordinator:
         Forget a group, and all that it has committed.  Fails with C{GroupNotFound}, C{GroupNotEmpty}.
         """
         try:
-            cell = yield self._hold(name)
+            cell = yield self._hold_existing(name)
         except UnreadableGroup:
             yield self._store.delete(name)
             return
@@ -224,7 +225,7 @@ class GroupCoordinator:
     @inlineCallbacks
     def describe(self, name: str) -> Steps[GroupMembership]:
         """One group.  Fails with C{GroupNotFound}."""
-        cell = yield self._hold(name)
+        cell = yield self._hold_existing(name)
         description = cell.group.describe()
         self._let_go(cell)
         return description
@@ -250,15 +251,23 @@ class GroupCoordinator:
             with cell.acting() as now:
                 return action(cell.group, now)
 
-        return self._find(name).addCallback(act)
+        return self._use(name, act)
+
+    def _use(self, name: str, action: Callable[[Cell], Result[T]]) -> Deferred[T]:
+        """Do something with a group, which may have to be loaded, and may be one that nobody knows."""
+
+        def use(cell: Cell) -> Result[T]:
+            try:
+                return action(cell)
+            finally:
+                self._let_go(cell)
+
+        return self._hold(name).addCallback(use)
 
     @inlineCallbacks
-    def _hold(self, name: str) -> Steps[Cell]:
-        """
-        A group that is known; it stays in memory until L{_let_go}.  Fails with C{GroupNotFound}.
-        """
-        cell: Cell = yield self._find(name)
-        cell.users += 1
+    def _hold_existing(self, name: str) -> Steps[Cell]:
+        """The same as L{_hold}; fails with C{GroupNotFound} if nobody knows the group."""
+        cell: Cell = yield self._hold(name)
         try:
             if not cell.version and cell.group.is_idle and not (yield self._store.fetch(name)):
                 raise GroupNotFound(name)
@@ -271,13 +280,11 @@ class GroupCoordinator:
         cell.users -= 1
         cell.settle()
 
-    def _find(self, name: str) -> Deferred[Cell]:
-        """
-        A group, which may have to be loaded, and may be one that nobody knows.  What is done with it is
-        done at once, or it is marked as used.
-        """
+    def _hold(self, name: str) -> Deferred[Cell]:
+        """A group, loaded if need be, that stays in memory until L{_let_go}."""
         cell = self._cells.get(name)
         if cell is not None:
+            cell.users += 1
             return succeed(cell)
         waiting: Deferred[Cell] = Deferred()
         if name in self._loading:
@@ -302,9 +309,11 @@ class GroupCoordinator:
 
     def _loaded(self, cell: Cell, name: str) -> None:
         self._cells[name] = cell
-        cell.users += 1
-        self._hand_out(name, cell)
-        self._let_go(cell)
+        waiting = [each for each in self._loading.pop(name) if not each.called]
+        cell.users = len(waiting)
+        for each in waiting:
+            each.callback(cell)
+        cell.settle()
 
     def _not_loaded(self, failure: Failure, name: str) -> None:
         error = failure.value
@@ -314,11 +323,8 @@ class GroupCoordinator:
             self._log.failure("group {group!r} was not loaded", failure, group=name)
         if not isinstance(error, CoordinatorNotAvailable):
             error = CoordinatorNotAvailable(name, "it could not be loaded")
-        self._hand_out(name, Failure(error))
-
-    def _hand_out(self, name: str, outcome: Union[Cell, Failure]) -> None:
         for each in self._loading.pop(name):
-            each.callback(outcome)
+            each.errback(error)
 
     # -- looking after them --
 

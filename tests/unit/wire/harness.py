@@ -161,6 +161,7 @@ class World:
             offsets=wrap_offsets(MemoryOffsets(), environment),
         )
         self.broker = served.broker
+        self.coordinator = served.coordinator
         self.capacity = served.capacity
         self.listener = served.listener(requests=requests)
         self.factory = make_factory(self.listener)

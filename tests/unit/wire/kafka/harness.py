@@ -44,7 +44,7 @@ class HandlerCase(SynchronousTestCase):
         """All that are served."""
         return APIS[key].versions
 
-    def begin(self, key: int, version: int | None = None, **fields: Any) -> Deferred[Entity]:
+    def begin(self, key: int, version: int | None = None, /, **fields: Any) -> Deferred[Entity]:
         """
         Ask in a version, or in the newest one: the request goes through its bytes on the way to the
         handler, the response through its own on the way back.
@@ -60,6 +60,6 @@ class HandlerCase(SynchronousTestCase):
             answered.callback(result)
         return answered
 
-    def ask(self, key: int, version: int | None = None, **fields: Any) -> Entity:
+    def ask(self, key: int, version: int | None = None, /, **fields: Any) -> Entity:
         """The same; the response must be there at once."""
         return self.successResultOf(self.begin(key, version, **fields))
