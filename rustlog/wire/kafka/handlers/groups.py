@@ -95,7 +95,7 @@ def _join_of(call: Call) -> Join:
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=max(rebalance_timeout_ms, 0),
         protocol_type=request.protocol_type,
-        protocols=tuple((each.name, each.metadata) for each in request.protocols),
+        protocols=tuple((each.name, bytes(each.metadata)) for each in request.protocols),
         requires_known_id=call.version >= 4,
         may_skip_assignment=call.version >= 9,
         reason=getattr(request, "reason", None) or "",
@@ -142,7 +142,7 @@ def sync_group(call: Call) -> Answer:
             instance_id=getattr(request, "group_instance_id", None),
             protocol_type=getattr(request, "protocol_type", None),
             protocol_name=getattr(request, "protocol_name", None),
-            assignments=tuple((each.member_id, each.assignment) for each in request.assignments),
+            assignments=tuple((each.member_id, bytes(each.assignment)) for each in request.assignments),
         )
         return coordinator_of(call, request.group_id).sync(request.group_id, asked)
 
