@@ -20,14 +20,18 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IAddress, IListeningPort, IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from rustlog import __version__
 from rustlog.broker import Broker
 from rustlog.config import DaemonConfig, ListenerConfig
 from rustlog.environment import Environment
 from rustlog.errors import StartupError
+from rustlog.groups.coordinator import GroupCoordinator
+from rustlog.groups.values import GroupLimits
 from rustlog.interfaces import IDrainableFactory, ILogStore, IOffsetStore
 from rustlog.monitoring import Monitoring
+from rustlog.observability.groups import GroupCounters
 from rustlog.observability.health import Health, Stage
 from rustlog.observability.lateness import Lateness
 from rustlog.observability.metrics import Metrics
@@ -93,6 +97,7 @@ class BrokerService(Service):
         self._stores: list[tuple[str, ILogStore | IOffsetStore]] = []
         self._doors: list[Door] = []
         self._maintenance: Maintenance | None = None
+        self._coordinator: GroupCoordinator | None = None
 
     # -- start --
 
@@ -169,6 +174,7 @@ class BrokerService(Service):
         return capacity
 
     def _make_broker(self, log_store: ILogStore, offsets: IOffsetStore) -> Broker:
+        self._coordinator = self._make_coordinator(offsets)
         return Broker(
             log_store,
             offsets,
@@ -178,7 +184,23 @@ class BrokerService(Service):
             config=self._config.broker,
             default_partitions=self._config.partitions,
             traffic=self._metrics.traffic,
+            coordinator=self._coordinator,
         )
+
+    def _make_coordinator(self, offsets: IOffsetStore) -> GroupCoordinator:
+        coordinator = GroupCoordinator(
+            offsets,
+            self._environment.clock,
+            self._environment.random,
+            GroupLimits.of(self._config.broker),
+            count=GroupCounters(self._metrics),
+        )
+        # Nobody waits for that: groups are served meanwhile, too.
+        coordinator.start().addErrback(self._not_taken_over)
+        return coordinator
+
+    def _not_taken_over(self, failure: Failure) -> None:
+        self._log.failure("members of groups that are gone are not noticed", failure)
 
     @inlineCallbacks
     def _listen(self, broker: Broker) -> Steps:
@@ -248,6 +270,9 @@ class BrokerService(Service):
         clients = [door for door in self._doors if not door.closes_last]
         operators = [door for door in self._doors if door.closes_last]
         yield self._stop_listening(clients)
+        if self._coordinator is not None:
+            # Those who wait for other members would be waited for.
+            self._coordinator.stop()
         if self._maintenance is not None:
             yield self._maintenance.stop()
         yield self._drain(clients, STOP_SECONDS_MAX)

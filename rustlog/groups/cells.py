@@ -58,6 +58,7 @@ class Cell:
         self._is_saving = False
         self._saves_done: list[Deferred[None]] = []
         self._is_settling = False
+        self._is_retired = False
         self._timer: IDelayedCall | None = None
 
     @property
@@ -99,8 +100,10 @@ class Cell:
         with self.acting() as now:
             self.group.hang_up(now, ticket)
 
-    def abandon(self, error: RustlogError) -> None:
-        """Let nobody wait any longer."""
+    def retire(self, error: RustlogError) -> None:
+        """Let nobody wait any longer, and nobody's time run out."""
+        self._is_retired = True
+        self.stop_timer()
         with self.acting():
             self.group.abandon(error)
 
@@ -108,8 +111,7 @@ class Cell:
         """The same, and look after the group no more."""
         self.is_dropped = True
         self._saves.clear()
-        self.stop_timer()
-        self.abandon(error)
+        self.retire(error)
 
     # -- effects --
 
@@ -147,7 +149,7 @@ class Cell:
     def _set_timer(self) -> None:
         """Wake up when it is time; that may be too early, but not too late."""
         at = self.group.wake_at
-        if self.is_dropped or (self._timer is not None and self._timer.getTime() <= at):
+        if self._is_retired or (self._timer is not None and self._timer.getTime() <= at):
             return
         self.stop_timer()
         if at < inf:

@@ -116,8 +116,7 @@ class GroupCoordinator:
         """Let nobody wait any longer, and nobody's time run out."""
         self._is_stopping = True
         for cell in list(self._cells.values()):
-            cell.stop_timer()
-            cell.abandon(NotCoordinator(cell.group.name))
+            cell.retire(NotCoordinator(cell.group.name))
 
     def is_active(self, name: str) -> bool:
         """Whether a group has members, or may have some; then what it has committed is in use."""

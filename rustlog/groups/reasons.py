@@ -63,7 +63,7 @@ class RebalanceBegan:
 
     def __str__(self) -> str:
         return (
-            f"group {self.group!r}: generation {self.generation} ends with a rebalance: "
+            f"group {short(self.group)}: generation {self.generation} ends with a rebalance: "
             f"{self.reason.value}{_said_by(self.member_id, self.words)}"
         )
 
@@ -85,9 +85,9 @@ class MemberDeparted:
     def __str__(self) -> str:
         host = f" at {self.client_host}" if self.client_host else ""
         detail = f" ({self.detail})" if self.detail else ""
-        words = f"; it says: {self.words[:WORDS_MAX]!r}" if self.words else ""
+        words = f"; it says: {short(self.words)}" if self.words else ""
         return (
-            f"group {self.group!r}: member {self.member_id!r}{host} is gone: "
+            f"group {short(self.group)}: member {short(self.member_id)}{host} is gone: "
             f"{self.reason.value}{detail}{words}"
         )
 
@@ -106,14 +106,19 @@ class GenerationBegan:
 
     def __str__(self) -> str:
         if not self.members:
-            return f"group {self.group!r}: nobody is left in generation {self.generation}"
+            return f"group {short(self.group)}: nobody is left in generation {self.generation}"
         return (
-            f"group {self.group!r}: generation {self.generation} is stable with {self.members} members, "
-            f"assigned by {self.leader_id!r} ({self.protocol_name!r})"
+            f"group {short(self.group)}: generation {self.generation} is stable with {self.members} members, "
+            f"assigned by {short(self.leader_id)} ({short(self.protocol_name)})"
         )
 
 
 Event = Union[RebalanceBegan, MemberDeparted, GenerationBegan]
+
+
+def short(text: str) -> str:
+    """What a client made up, as far as it is worth showing."""
+    return repr(text[:WORDS_MAX])
 
 
 def reason_name(event: Event) -> str:
@@ -124,5 +129,5 @@ def reason_name(event: Event) -> str:
 def _said_by(member_id: str, words: str) -> str:
     if not member_id:
         return ""
-    said = f", it says: {words[:WORDS_MAX]!r}" if words else ""
-    return f" ({member_id!r}{said})"
+    said = f", it says: {short(words)}" if words else ""
+    return f" ({short(member_id)}{said})"

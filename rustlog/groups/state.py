@@ -30,7 +30,7 @@ from rustlog.errors import (
 )
 from rustlog.groups.generations import Generations
 from rustlog.groups.members import Member
-from rustlog.groups.reasons import WORDS_MAX, DepartureReason, MemberDeparted, RebalanceReason
+from rustlog.groups.reasons import DepartureReason, MemberDeparted, RebalanceReason, short
 from rustlog.groups.subscriptions import CONSUMER, topics_of
 from rustlog.groups.transitions import Cause, GroupState
 from rustlog.groups.values import (
@@ -187,7 +187,7 @@ class Group(Generations):
         assert join.instance_id is not None
         before, old_leader_id = member.remember(member.assignment), self.members.leader_id
         self._dismiss(member, FencedInstance(self.name, join.instance_id))
-        self._tell_departure(member, DepartureReason.REPLACED, repr(join.instance_id[:WORDS_MAX]))
+        self._tell_departure(member, DepartureReason.REPLACED, short(join.instance_id))
         self._rename(member, join.new_member_id)
         member.client_id, member.client_host = join.client_id, join.client_host
         self._update(member, ticket, join)

@@ -18,7 +18,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.broker import Broker
 from rustlog.config import DaemonConfig, ListenerConfig
-from rustlog.errors import StartupError
+from rustlog.errors import NotCoordinator, StartupError
+from rustlog.groups.values import Join
 from rustlog.model import RequestContext
 from rustlog.observability.logs import LogConfig, LogFormat
 from rustlog.service import (
@@ -38,7 +39,7 @@ from tests.doubles import EchoFactory, RecordingProcess
 HERE = IPv4Address("TCP", "127.0.0.1", 4711)
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class StoreDouble:
     """A store, its offsets and its factory in one: opens and closes when a test says so."""
 
@@ -157,6 +158,39 @@ class ServiceTestCase(SynchronousTestCase):
     def end_drains(self) -> None:
         for factory in self.protocol.factories:
             factory.drained.callback(None)
+
+
+class GroupTests(ServiceTestCase):
+    """Who looks after groups is there from the beginning, and lets go before anybody is waited for."""
+
+    def test_stop(self) -> None:
+        """Those who wait for other members are sent away, so that a stop need not wait for them."""
+        offsets: Any = self.offsets
+        offsets.load = lambda group: succeed((0, b""))
+        service = self.started()
+        broker = self.protocol.factories[0].listener.broker
+        join = Join(
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=(("range", b""),),
+        )
+        joining = broker.coordinator_for(None, "billing").join("billing", join)
+        self.assertNoResult(joining)
+        stopping = service.stopService()
+        self.assertNoResult(stopping)
+        self.failureResultOf(joining, NotCoordinator)
+        self.failureResultOf(broker.coordinator_for(None, "billing").join("billing", join), NotCoordinator)
+        self.end_drains()
+        self.successResultOf(stopping)
+
+    def test_groups_are_not_found(self) -> None:
+        """If groups can not be taken over, the log says so; the broker serves all the same."""
+        offsets: Any = self.offsets
+        offsets.groups = lambda: fail(OSError(errno.EIO, "Input/output error"))
+        self.started()
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        self.assertIn("critical: members of groups that are gone are not noticed", self.messages)
 
 
 class StartTests(ServiceTestCase):
