@@ -93,7 +93,10 @@ class IWireProtocol(IPlugin):
 
 
 class IDrainableFactory(Interface):
-    """A Twisted protocol factory whose connections can be brought to an orderly end."""
+    """
+    A Twisted protocol factory whose connections can be brought to an orderly end.  One with an
+    attribute C{closes_last} that is true is for operators: it goes on while other clients are waited for.
+    """
 
     def buildProtocol(address):
         """As in L{twisted.internet.interfaces.IProtocolFactory}."""

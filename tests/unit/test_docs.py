@@ -10,9 +10,17 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.config import DEFAULTS
+from rustlog.observability.figures import Figures, GroupFigures, LagFigures, TopicFigures
+from rustlog.observability.holdings import NAME_LENGTH_MAX, SERIES_MAX
+from rustlog.observability.metrics import Metrics
+from rustlog.observability.tallies import TALLIES_MAX
 from rustlog.settings import BrokerConfig, TopicConfig, vocabulary
 from rustlog.storage.segments.opening import FORMAT_VERSION
 from rustlog.tap import Options
+from rustlog.testing.broker import TestBroker
+from rustlog.wire.http import protocol as http
+from rustlog.wire.http.api import Api
+from rustlog.wire.http.routes import Routes
 from rustlog.wire.kafka.apis import markdown_table
 from rustlog.wire.rustlog import errors
 from rustlog.wire.rustlog.codec import CONTAINERS_MAX, decode_request
@@ -147,6 +155,75 @@ class KafkaReferenceTests(SynchronousTestCase):
     def test_apis(self) -> None:
         """The table is the one that the code makes of itself."""
         self.assertIn(f"\n{markdown_table()}", page("docs/reference/kafka-apis.md"))
+
+
+class MetricsReferenceTests(SynchronousTestCase):
+    """C{docs/reference/metrics.md} says what is measured."""
+
+    def setUp(self) -> None:
+        self.text = page("docs/reference/metrics.md")
+
+    def test_metrics(self) -> None:
+        """Every metric is there, with its type, its labels and its sentence; and no other."""
+        table = {name: cells for name, cells in rows(self.text).items() if name.startswith("rustlog_")}
+        self.assertEqual(table, _exposed(_busy_metrics().text().decode()))
+
+    def test_limits(self) -> None:
+        """The numbers are those of the code."""
+        self.assertIn(f"at most {SERIES_MAX:,} topics", self.text)
+        self.assertIn(f"at most {TALLIES_MAX} pairs", self.text)
+        self.assertIn(f"{NAME_LENGTH_MAX} characters", self.text)
+
+
+def _busy_metrics() -> Metrics:
+    """Metrics that have something to show for every name."""
+    metrics = Metrics()
+    metrics.meter("rustlog", "lan").answered("Produce", "ok", 1, 1, 0.1)
+    metrics.traffic.of("rustlog")
+    metrics.watch_transit("in", lambda: 0)
+    metrics.figures = Figures(
+        (TopicFigures("orders", 1, False, 0, 0, 0),),
+        (GroupFigures("kitchen", (LagFigures("orders", 0, 0),)),),
+    )
+    return metrics
+
+
+def _exposed(text: str) -> dict[str, list[str]]:
+    """Type, labels and sentence of each of our metrics."""
+    found: dict[str, list[str]] = {}
+    for block in text.split("# HELP ")[1:]:
+        first, second, *samples = block.splitlines()
+        name, _, sentence = first.partition(" ")
+        kind = second.rpartition(" ")[2]
+        labels = sorted(set(re.findall(r'(\w+)="', "".join(samples))) - {"le"})
+        if name.startswith("rustlog_"):
+            assert samples, f"{name} is not shown"
+            found[name] = [kind, ", ".join(f"`{each}`" for each in labels), sentence]
+    return {name: [_without_quotes(cell) for cell in cells] for name, cells in found.items()}
+
+
+class HttpReferenceTests(SynchronousTestCase):
+    """C{docs/reference/http.md} says what the HTTP listener gives."""
+
+    def setUp(self) -> None:
+        self.text = page("docs/reference/http.md")
+
+    def test_paths(self) -> None:
+        """Every path is there, and leads somewhere."""
+        broker = TestBroker()
+        routes = Routes(Api(broker.broker, broker.listener().monitoring))
+        documented = {path for path in rows(self.text) if path.startswith("/") and path != "/readyz says"}
+        self.assertEqual(documented, {path.replace("{name}", "NAME") for path in routes.paths})
+        for path in documented:
+            self.assertNotEqual(routes.find(path.encode()).name, "unknown")
+
+    def test_limits(self) -> None:
+        """The numbers are those of the code."""
+        limits = rows(self.text, "Limits")
+        self.assertEqual(limits["Request line and headers"], [f"{http.HEADER_BYTES_MAX:,} bytes"])
+        self.assertEqual(limits["Body of a request"], [f"{http.BODY_BYTES_MAX:,} bytes"])
+        self.assertEqual(limits["Time for a request to arrive"], [f"{http.REQUEST_SECONDS_MAX} seconds"])
+        self.assertEqual(limits["Time between two requests"], [f"{http.IDLE_SECONDS_MAX} seconds"])
 
 
 class OtherPagesTests(SynchronousTestCase):

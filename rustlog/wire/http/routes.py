@@ -64,6 +64,11 @@ class Routes:
             "/api/groups/": ("group", api.group),
         }
 
+    @property
+    def paths(self) -> list[str]:
+        """All of them, with C{{name}} where a name belongs."""
+        return [*self._pages, *(prefix + "{name}" for prefix in self._families)]
+
     def find(self, path: bytes) -> Route:
         """Where a path leads, as it stands in the request, without a query."""
         try:
