@@ -246,8 +246,12 @@ class Broker(Progress):
         accepted = [each for each in judged if type(each) is tuple]
         if not accepted:
             return judged
-        flow = self.traffic.of(context.protocol)
-        appended: Result[Appends] = then(self._store.append(accepted), partial(flow.appended, accepted))
+        appended: Result[Appends] = self._store.append(accepted)
+        flow = self.traffic[context.protocol]
+        if type(appended) is Deferred:
+            appended.addCallback(flow.appended, accepted)
+        else:
+            flow.appended(appended, accepted)  # type: ignore[type-var]
         if len(accepted) == len(judged) and not any(batch.is_log_append_time for _, batch in accepted):
             return appended
         return then(appended, partial(_append_answers, judged))
@@ -308,7 +312,7 @@ class Broker(Progress):
                 found.append((partition, want.offset, want.max_bytes))
         wait_ms = 0 if missing else max_wait_ms
         answers = self._read(found, max_bytes, min_bytes, wait_ms, isolation)
-        counted = then(answers, self.traffic.of(context.protocol).read)
+        counted = then(answers, self.traffic[context.protocol].read)
         return then(counted, partial(_insert, missing)) if missing else counted
 
     def _read(

@@ -197,7 +197,7 @@ class _TrafficCollector(Collector):
             ("read_bytes", "Bytes of record batches that were read.", "read_bytes"),
         ):
             family = CounterMetricFamily(f"rustlog_{name}", what, labels=["protocol"])
-            for protocol, flow in self._traffic.flows.items():
+            for protocol, flow in self._traffic.items():
                 family.add_metric([protocol], getattr(flow, attribute))
             yield family
 

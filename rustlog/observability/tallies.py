@@ -117,16 +117,17 @@ class Flow:
     appended_bytes: int = 0
     read_bytes: int = 0
 
-    def appended(self, entries: list[Any], answers: A) -> A:
+    def appended(self, answers: A, entries: list[Any]) -> A:
         """
         Count what was appended.
 
-        @param entries: partitions and batches, as they were given to the store.
         @param answers: of the store.
+        @param entries: partitions and batches, as they were given to the store.
         @return: C{answers}.
         """
-        for (_, batch), answer in zip(entries, answers, strict=True):
+        for index, answer in enumerate(answers):
             if type(answer) is Appended and not answer.duplicate:
+                batch = entries[index][1]
                 self.appended_batches += 1
                 self.appended_records += batch.record_count
                 self.appended_bytes += batch.size
@@ -140,15 +141,9 @@ class Flow:
         return answers
 
 
-class Traffic:
-    """The L{Flow} of each wire protocol."""
+class Traffic(dict[str, Flow]):
+    """The L{Flow} of each wire protocol, by its name; it is there when it is first asked for."""
 
-    def __init__(self) -> None:
-        self.flows: dict[str, Flow] = {}
-
-    def of(self, protocol: str) -> Flow:
-        """Where to count what came through a protocol."""
-        flow = self.flows.get(protocol)
-        if flow is None:
-            flow = self.flows[protocol] = Flow()
+    def __missing__(self, protocol: str) -> Flow:
+        flow = self[protocol] = Flow()
         return flow

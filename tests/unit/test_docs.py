@@ -179,7 +179,7 @@ def _busy_metrics() -> Metrics:
     """Metrics that have something to show for every name."""
     metrics = Metrics()
     metrics.meter("rustlog", "lan").answered("Produce", "ok", 1, 1, 0.1)
-    metrics.traffic.of("rustlog")
+    metrics.traffic["rustlog"].read_bytes = 1
     metrics.watch_transit("in", lambda: 0)
     metrics.figures = Figures(
         (TopicFigures("orders", 1, False, 0, 0, 0),),

@@ -59,7 +59,7 @@ class FiguresTests(MonitoringCase):
         client = self.world.client()
         client.ask(produce(b"a", b"b"))
         client.ask(produce(b"c", partition=1))
-        size = self.world.broker.traffic.of("rustlog").appended_bytes
+        size = self.world.broker.traffic["rustlog"].appended_bytes
         administration = self.world.broker.administration
         self.successResultOf(administration.delete_records(CONTEXT, TopicPartition("orders", 0), 1))
         self.assertEqual(self.figures().topics, (TopicFigures("orders", 2, False, 2, 3, size),))

@@ -79,8 +79,8 @@ class MetricsTests(MetricsCase):
 
     def test_traffic(self) -> None:
         """What goes into the logs and comes out is shown by protocol."""
-        self.metrics.traffic.of("kafka").appended_bytes = 7
-        self.metrics.traffic.of("rustlog").read_bytes = 9
+        self.metrics.traffic["kafka"].appended_bytes = 7
+        self.metrics.traffic["rustlog"].read_bytes = 9
         self.assertEqual(self.value("rustlog_appended_bytes_total", protocol="kafka"), 7)
         self.assertEqual(self.value("rustlog_read_bytes_total", protocol="rustlog"), 9)
 

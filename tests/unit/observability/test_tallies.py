@@ -51,18 +51,18 @@ class ListenerMeterTests(SynchronousTestCase):
 class TrafficTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.traffic = Traffic()
-        self.flow = self.traffic.of("rustlog")
+        self.flow = self.traffic["rustlog"]
 
     def test_by_protocol(self) -> None:
         """Each protocol has its own flow."""
-        self.assertIs(self.traffic.of("rustlog"), self.flow)
-        self.assertIsNot(self.traffic.of("kafka"), self.flow)
+        self.assertIs(self.traffic["rustlog"], self.flow)
+        self.assertIsNot(self.traffic["kafka"], self.flow)
 
     def test_appended(self) -> None:
         """What was appended counts; what was refused, or had been there before, does not."""
         batch = build([Record(b"a"), Record(b"b")], now_ms=0)
         answers: list[Any] = [Appended(0, 0), StorageFull(), Appended(0, 0, duplicate=True)]
-        self.assertIs(self.flow.appended([(None, batch)] * 3, answers), answers)
+        self.assertIs(self.flow.appended(answers, [(None, batch)] * 3), answers)
         self.assertEqual((self.flow.appended_batches, self.flow.appended_records), (1, 2))
         self.assertEqual(self.flow.appended_bytes, batch.size)
 

@@ -92,7 +92,7 @@ class MeteringTests(SynchronousTestCase):
         client.ask(produce(b"a", b"b"))
         client.ask(produce(b"a", topic="nowhere"))
         client.ask(fetch())
-        flow = self.world.broker.traffic.of("rustlog")
+        flow = self.world.broker.traffic["rustlog"]
         self.assertEqual((flow.appended_batches, flow.appended_records), (1, 2))
         self.assertGreater(flow.appended_bytes, 61)
         self.assertEqual(flow.read_bytes, flow.appended_bytes)

@@ -91,7 +91,7 @@ class TopicTests(RoutesCase):
         self.world.create("orders", 2)
         self.world.create("empty")
         self.world.client().ask(produce(b"a", b"b"))
-        size = self.world.broker.traffic.of("rustlog").appended_bytes
+        size = self.world.broker.traffic["rustlog"].appended_bytes
         self.assertEqual(
             self.get("/api/topics"),
             {
@@ -106,7 +106,7 @@ class TopicTests(RoutesCase):
         """One topic, with its settings and partitions."""
         self.world.create("orders", 2, **{"retention.ms": "5"})
         self.world.client().ask(produce(b"a", b"b", partition=1))
-        size = self.world.broker.traffic.of("rustlog").appended_bytes
+        size = self.world.broker.traffic["rustlog"].appended_bytes
         topic = self.get("/api/topics/orders")
         self.assertEqual((topic["name"], topic["internal"]), ("orders", False))
         self.assertEqual(topic["config"], {"retention.ms": "5"})
