@@ -87,6 +87,7 @@ class EchoFactory(Factory):
     listener: Any
     drained: Deferred[None] = field(factory=Deferred)
     is_draining: bool = False
+    closes_last: bool = False
 
     def drain(self) -> Deferred[None]:
         self.is_draining = True

@@ -21,8 +21,10 @@ from rustlog.config import DaemonConfig, ListenerConfig
 from rustlog.errors import NotCoordinator, StartupError
 from rustlog.groups.values import Join
 from rustlog.model import RequestContext
+from rustlog.observability.health import Stage
 from rustlog.observability.logs import LogConfig, LogFormat
 from rustlog.service import (
+    LAST_SECONDS_MAX,
     PAUSE_SECONDS,
     STOP_SECONDS_MAX,
     BrokerService,
@@ -373,6 +375,39 @@ class StopTests(ServiceTestCase):
         self.assertEqual(self.journal, ["stop listening", "close offsets", "close log"])
         self.assertEqual(self.messages[-2:], ["info: stopping", "info: stopped"])
         self.assertEqual(self.process.heard, ["start", "ready"])
+
+    def test_operators_last(self) -> None:
+        """What operators look at stays open while clients are waited for, and is waited for a moment, too."""
+        service = self.started(self.listener("http"), self.listener("echo"))
+        http, echo = self.protocol.factories
+        http.closes_last = True
+        stopped = service.stopService()
+        self.assertEqual(self.journal, ["stop listening"])
+        self.assertEqual((echo.is_draining, http.is_draining), (True, False))
+        echo.drained.callback(None)
+        self.assertEqual(self.journal, ["stop listening"] * 2)
+        self.assertTrue(http.is_draining)
+        self.assertNoResult(stopped)
+        self.clock.advance(LAST_SECONDS_MAX)
+        self.successResultOf(stopped)
+
+    def test_health(self) -> None:
+        """It is known whether it starts, is ready, or stops."""
+        listening = Deferred[Any]()
+        service = self.start(self.listener(result=listening))
+        health = self.protocol.factories[0].listener.monitoring.health
+        self.assertEqual(health.stage, Stage.STARTING)
+        listening.callback(EndpointDouble(self.journal))
+        self.assertEqual(health.stage, Stage.READY)
+        service.stopService()
+        self.assertEqual(health.stage, Stage.STOPPING)
+
+    def test_reactor_is_measured(self) -> None:
+        """From when it is ready until it stops, it is known how late timers are."""
+        self.started()
+        metrics = self.protocol.factories[0].listener.monitoring.metrics
+        self.clock.advance(1.75)
+        self.assertIn(b"rustlog_reactor_lag_seconds_sum 0.75", metrics.text())
 
     def test_nothing_is_left(self) -> None:
         """No timer is left behind, and the workers are gone."""
