@@ -152,6 +152,11 @@ class SegmentedPartition:
     def is_deleted(self) -> bool:
         return isinstance(self.unavailable, TopicNotFound)
 
+    @property
+    def fenced(self) -> PartitionFenced | None:
+        """Why, if it is."""
+        return self.unavailable if isinstance(self.unavailable, PartitionFenced) else None
+
     # -- appending --
 
     def append(self, batch: RecordBatch, now_ms: int) -> Appended | RustlogError:

@@ -21,14 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rustlog.environment import Environment
-from rustlog.errors import (
-    Closed,
-    OffsetOutOfRange,
-    PartitionFenced,
-    RustlogError,
-    StorageFailed,
-    TopicNotFound,
-)
+from rustlog.errors import Closed, OffsetOutOfRange, RustlogError, StorageFailed, TopicNotFound
 from rustlog.interfaces import IFencing, ILogStore
 from rustlog.log.batch import RecordBatch
 from rustlog.log.epochs import LeaderEpochs
@@ -337,10 +330,9 @@ class SegmentStore:
 
     # -- the store as a whole --
 
-    def fenced(self) -> list[PartitionFenced]:
-        """See L{IFencing.fenced}."""
-        states = (each.unavailable for group in self._partitions.values() for each in group)
-        return [each for each in states if isinstance(each, PartitionFenced)]
+    def fenced(self) -> list[RustlogError]:
+        fences = (each.fenced for group in self._partitions.values() for each in group)
+        return [each for each in fences if each is not None]
 
     def describe_storage(self) -> Deferred[StorageDescription]:
         if self._closing is not None:
