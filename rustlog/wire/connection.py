@@ -216,11 +216,7 @@ class Connection(Receiver):
     def _answered(self, entry: Entry, work: Work, answer: Answer) -> None:
         size = self._write(answer)
         self._release(entry)
-        seconds = self._clock.seconds() - entry.started
-        outcome = "ok" if work.outcome == "ok" else work.error
-        self._meter.answered(work.name, outcome, entry.size, size, seconds)
-        if self.listener.requests.is_wanted:
-            self._tell(entry, work, size, seconds)
+        self._tell(entry, work, size)
         if len(self._pipeline) < self.listener.config.max_in_flight_requests:
             self.resume(Pause.IN_FLIGHT)
         self._finish_if_done()
@@ -253,18 +249,22 @@ class Connection(Receiver):
         self._charged -= charge
         self._budget.requests.give_back(charge)
 
-    def _tell(self, entry: Entry, work: Work, response_bytes: int, seconds: float) -> None:
-        self.listener.requests.answered(
-            self.context,
-            work.name,
-            topic=work.topic,
-            partition=work.partition,
-            records=work.records,
-            request_bytes=entry.size,
-            response_bytes=response_bytes,
-            seconds=seconds,
-            outcome=work.outcome,
-        )
+    def _tell(self, entry: Entry, work: Work, response_bytes: int) -> None:
+        seconds = self._clock.seconds() - entry.started
+        outcome = "ok" if work.outcome == "ok" else work.error
+        self._meter.answered(work.name, outcome, entry.size, response_bytes, seconds)
+        if self.listener.requests.is_wanted:
+            self.listener.requests.answered(
+                self.context,
+                work.name,
+                topic=work.topic,
+                partition=work.partition,
+                records=work.records,
+                request_bytes=entry.size,
+                response_bytes=response_bytes,
+                seconds=seconds,
+                outcome=work.outcome,
+            )
 
     def _failed(self, failure: Failure) -> None:
         """A request ended without an answer, and those behind it can not have theirs either."""
