@@ -1,5 +1,6 @@
 """
-The two ways to consume a "value or Deferred", which only the hottest calls return.
+The two ways to consume a "value or Deferred", which only the hottest calls return; and a way to wait for
+what must not be cancelled.
 
 C{type(x) is Deferred} is deliberate: it costs a tenth of a Deferred, and half of
 C{isinstance}.
@@ -31,3 +32,10 @@ def deferred(result: Result[T]) -> Deferred[T]:
     if type(result) is Deferred:
         return result
     return succeed(result)  # type: ignore[arg-type]
+
+
+def shielded(work: Deferred[T]) -> Deferred[T]:
+    """A Deferred of the same result.  Who cancels it waits no longer, and the work goes on all the same."""
+    outer: Deferred[T] = Deferred()
+    work.addCallbacks(outer.callback, outer.errback)
+    return outer

@@ -96,6 +96,7 @@ class Connection(Receiver):
         self._waiting_for_memory: Deferred[None] | None = None
         self._is_watched = False
         self._is_admitted = False
+        self._is_hurried = False
         self._is_ending = False
         self._is_lingering = False
         self._is_lost = False
@@ -179,7 +180,12 @@ class Connection(Receiver):
             self.pause(Pause.IN_FLIGHT)
 
     def _start(self, entry: Entry, work: Work) -> Result[Answer]:
-        """Begin, when there is memory for the answer."""
+        """Begin, when what it waits for has happened, and there is memory for the answer."""
+        if work.may_wait and not self._is_hurried:
+            return work.wait().addCallback(lambda _: self._start_with_memory(entry, work))
+        return self._start_with_memory(entry, work)
+
+    def _start_with_memory(self, entry: Entry, work: Work) -> Any:
         if not work.answer_bytes_max:
             return self._started(entry, work.start())
         waiting = self._budget.answers.reserve(work.answer_bytes_max)
@@ -327,8 +333,10 @@ class Connection(Receiver):
         self._end("there are too many connections", SHORT_LINGER_SECONDS)
 
     def drain(self) -> None:
-        """Answer what has been received, and take no more; close at once if there is nothing."""
+        """Answer what has been received, now, and take no more; close at once if there is nothing."""
         is_idle = not len(self._pipeline) and self._output.is_empty
+        self._is_hurried = True
+        self._pipeline.hurry()
         self._end("the broker stops", 0.0 if is_idle else SHORT_LINGER_SECONDS)
 
     def end(self, reason: str) -> None:

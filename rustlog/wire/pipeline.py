@@ -27,6 +27,7 @@ class Work:
     A request, understood.
 
     @ivar overlaps: whether it may be worked on together with its like.
+    @ivar may_wait: whether L{wait} has to be asked.
     @ivar is_cancellable: whether it should be cancelled when nobody waits for the answer any more.
     @ivar answer_bytes_max: how much memory its answer may take; 0: next to nothing.
     @ivar name: of the request, one of a fixed set; requests are counted by it.
@@ -36,6 +37,7 @@ class Work:
     """
 
     overlaps = False
+    may_wait = False
     is_cancellable = False
     answer_bytes_max = 0
     name = ""
@@ -44,6 +46,16 @@ class Work:
     records = 0
     outcome = "ok"
     error = "error"
+
+    def wait(self) -> Deferred[None]:
+        """
+        Deferred C{None}: what has to happen before memory is set aside for the answer.  That may take as
+        long as it likes.  It does not fail, unless with C{CancelledError}.
+        """
+        raise NotImplementedError
+
+    def hurry(self) -> None:
+        """Wait no longer, and answer with what there is."""
 
     def start(self) -> Any:
         """
@@ -121,6 +133,12 @@ class Pipeline:
         """Go on."""
         self._is_held = False
         self._advance()
+
+    def hurry(self) -> None:
+        """Let nothing that has begun wait for anything that might happen."""
+        for entry in list(self._begun):
+            assert entry.work is not None
+            entry.work.hurry()
 
     def forget_waiting(self) -> None:
         """Drop what has not begun."""

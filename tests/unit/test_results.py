@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from rustlog.results import deferred, then
+from rustlog.results import deferred, shielded, then
 
 
 class ThenTests(SynchronousTestCase):
@@ -52,3 +52,24 @@ class DeferredTests(SynchronousTestCase):
         """A Deferred stays the one that it is."""
         waiting: Deferred[int] = Deferred()
         self.assertIs(deferred(waiting), waiting)
+
+
+class ShieldedTests(SynchronousTestCase):
+    """Waiting for what must not be cancelled."""
+
+    def test_results(self) -> None:
+        """Who waits to the end gets the result, or the failure."""
+        self.assertEqual(self.successResultOf(shielded(succeed(5))), 5)
+        self.failureResultOf(shielded(fail(ValueError())), ValueError)
+
+    def test_cancel(self) -> None:
+        """Who cancels waits no longer; the work is not cancelled, and may end as it likes."""
+        for end in (lambda work: work.callback(5), lambda work: work.errback(ValueError())):
+            cancelled: list[object] = []
+            work: Deferred[int] = Deferred(cancelled.append)
+            waiting = shielded(work)
+            waiting.cancel()
+            self.failureResultOf(waiting, CancelledError)
+            self.assertEqual(cancelled, [])
+            end(work)
+            self.assertIsNone(self.successResultOf(work))
