@@ -197,6 +197,12 @@ class Client:
         self.send(name, **fields)
         return self.receive()
 
+    def exchange(self, payload: bytes) -> bytes:
+        """Send anything; the payload of the answer."""
+        self.socket.sendall(frame(payload))
+        (length,) = struct.unpack("!I", self._read(4))
+        return self._read(length)
+
     def create(self, topic: str, partitions: int = 1, **config: str) -> None:
         """Make a topic."""
         answer = self.call("CreateTopic", topic=topic, partitions=partitions, config=config)

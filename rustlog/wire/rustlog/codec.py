@@ -31,9 +31,6 @@ from rustlog.wire.rustlog.messages import (
 )
 from rustlog.wire.rustlog.sizes import PRODUCE_RECORDS_MAX
 
-MESSAGE_MAX = 2000
-"""Characters of an error message; what clients made up and we repeat may be as large as a frame."""
-
 CONTAINERS_MAX = 2 * PRODUCE_RECORDS_MAX
 """
 How many arrays and objects a request may contain: more than a good one needs.  Each can take
@@ -73,7 +70,9 @@ def decode_request(payload: bytes) -> Request:
         request = _look_fast(body, request_class, FAST[encoding])
     if request is None:
         request = _look_carefully(name, body, request_class, CAREFUL[encoding])
-    _check(name, request)
+    check = _CHECKS.get(request_class)
+    if check is not None:
+        check(request)
     return request
 
 
@@ -130,31 +129,36 @@ def _look_carefully(
     return request_class(**values)
 
 
-def _check(name: str, request: Request) -> None:
-    """Fields that are fine by themselves have to fit each other."""
-    if isinstance(request, ProduceRequest):
-        _check_produce(request)
-    elif isinstance(request, FetchRequest):
-        if request.auto_commit and request.group_id is None:
-            raise ParseError(f"{name}.auto_commit: it needs a group_id")
-    elif isinstance(request, DeleteGroupRequest) and request.topic is None and request.partition is not None:
-        raise ParseError(f"{name}.partition: it needs a topic")
+# Fields that are fine by themselves have to fit each other.
 
 
 def _check_produce(request: ProduceRequest) -> None:
-    count = len(request.records)
     if request.keys is None and None in request.records:
         index = request.records.index(None)
         what = "base64 in a string" if request.encoding == "base64" else "an array of bytes"
         raise ParseError(f"Produce.records: record {index}: null is not {what} (a tombstone needs keys)")
-    for name, entries in (
-        ("keys", request.keys),
-        ("headers", request.headers),
-        ("timestamps", request.timestamps),
-    ):
+    count = len(request.records)
+    for name in ("keys", "headers", "timestamps"):
+        entries = getattr(request, name)
         if entries is not None and len(entries) != count:
             raise ParseError(f"Produce.{name}: it has {len(entries)} entries for {count} records")
 
+
+def _check_fetch(request: FetchRequest) -> None:
+    if request.auto_commit and request.group_id is None:
+        raise ParseError("Fetch.auto_commit: it needs a group_id")
+
+
+def _check_delete_group(request: DeleteGroupRequest) -> None:
+    if request.partition is not None and request.topic is None:
+        raise ParseError("DeleteGroup.partition: it needs a topic")
+
+
+_CHECKS: dict[type[Request], Callable[[Any], None]] = {
+    ProduceRequest: _check_produce,
+    FetchRequest: _check_fetch,
+    DeleteGroupRequest: _check_delete_group,
+}
 
 # -- bytes -------------------------------------------------------------------------
 
@@ -185,16 +189,6 @@ def _write_headers(headers: tuple[Header, ...] | None, write: Callable[[bytes], 
 def encode_response(response: Response) -> bytes:
     """Write a response."""
     return orjson.dumps({_RESPONSE_NAMES[type(response)]: _responses.unstructure(response)})
-
-
-def encode_error(message: str) -> bytes:
-    """Write an Error, shortened if it is very long."""
-    return encode_response(ErrorResponse(shortened(message)))
-
-
-def shortened(message: str) -> str:
-    """What a client is told, if it would be very long."""
-    return message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]}…"
 
 
 def _fetch_fields(response: FetchResponse) -> dict[str, Any]:

@@ -2,13 +2,20 @@
 What clients of the RustLog protocol are told when something fails.
 
 Clients look at the beginning of a message, so these sentences are promises, whatever the errors
-themselves say to people.
+themselves say to people.  In binary there is a code, too.
 """
 
 from __future__ import annotations
 
 from rustlog import errors
-from rustlog.errors import RustlogError
+from rustlog.errors import PartitionNotFound, RequestRefused, RustlogError, TopicNotFound
+from rustlog.wire.rustlog.messages import (
+    DescribePartitionRequest,
+    DescribeTopicRequest,
+    FetchRequest,
+    OffsetCommitRequest,
+    Request,
+)
 
 INTERNAL_ERROR = "internal error"
 
@@ -59,3 +66,35 @@ def message_for(error: RustlogError) -> str:
     sentence = _SENTENCES.get(type(error))
     # An error that a plugin has added speaks for itself.
     return str(error) if sentence is None else sentence.format(error)
+
+
+# -- in binary ---------------------------------------------------------------------
+
+BAD_FRAME = 1
+BAD_REQUEST = 2
+NOT_FOUND = 10
+REFUSED = 400
+FAILED = 500
+
+_CODES_OF_REQUESTS: dict[type[Request], int] = {
+    FetchRequest: 4,
+    OffsetCommitRequest: 5,
+    DescribeTopicRequest: 13,
+    DescribePartitionRequest: 14,
+}
+_CODES_OF_ERRORS: dict[type[RustlogError], int] = {
+    errors.TopicExists: 11,
+    errors.InvalidPartitionCount: 12,
+}
+_DESCRIBING = (DescribeTopicRequest, DescribePartitionRequest)
+
+
+def code_for(error: RustlogError, request_class: type[Request]) -> int:
+    """By what a client knows it: some kinds of error have a code of their own, and some requests."""
+    if isinstance(error, (PartitionNotFound, TopicNotFound)) and request_class not in _DESCRIBING:
+        return NOT_FOUND
+    if request_class in _CODES_OF_REQUESTS:
+        return _CODES_OF_REQUESTS[request_class]
+    if type(error) in _CODES_OF_ERRORS:
+        return _CODES_OF_ERRORS[type(error)]
+    return REFUSED if isinstance(error, RequestRefused) else FAILED

@@ -44,6 +44,9 @@ TIMESTAMP_MAX = 2**63 - 1
 SHOWN_MAX = 64
 """How much of a wrong value is shown."""
 
+JSON_ENCODINGS = ("json", "base64")
+"""How bytes may be written within JSON."""
+
 Hook = Callable[[Any, Any], Any]
 
 
@@ -236,7 +239,7 @@ def _converter(decode: Callable[[Any], bytes], payloads: Hook, keys: Hook) -> Co
         (Timestamps, _timestamps),
         (Include, _include),
         (Position, _position),
-        (Encoding, _choice(get_args(Encoding))),
+        (Encoding, _choice(JSON_ENCODINGS)),
         (OffsetReset, _choice(get_args(OffsetReset))),
         (Payloads, payloads),
         (Keys, keys),

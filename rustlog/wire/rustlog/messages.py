@@ -12,7 +12,7 @@ C{None} is not sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Union
+from typing import Annotated, Literal, Union, get_args
 
 from attrs import define, field, frozen
 
@@ -28,19 +28,22 @@ Settings = Annotated[dict[str, object], "settings"]
 Changes = Annotated[dict[str, object], "changes"]
 Include = Annotated[frozenset[str], "include"]
 Position = Annotated[Union[str, int], "position"]
-Encoding = Literal["json", "base64"]
+Encoding = Literal["json", "base64", "binary"]
+"""How bytes are written: as arrays of numbers, as text, or, with everything else, in binary."""
 OffsetReset = Literal["error", "earliest", "latest"]
 
+ENCODINGS: tuple[str, ...] = get_args(Encoding)
+
 FRAME_BYTES_MAX = 10_485_760
+
+MESSAGE_MAX = 2000
+"""Characters of an error message; what clients made up and we repeat may be as large as a frame."""
 
 INCLUDABLE = ("key", "headers", "timestamp")
 """What a Fetch may ask for besides offsets and payloads."""
 
 POSITIONS = ("earliest", "latest", "max_timestamp")
 """What L{ListOffsetsRequest} finds besides times."""
-
-ENCODINGS = ("json", "base64", "binary")
-"""How bytes may be written: as arrays of numbers, as text, or, with everything else, in binary."""
 
 # -- requests ----------------------------------------------------------------------
 
@@ -248,9 +251,7 @@ class ProduceResponse(Response):
 class FetchedRecord:
     """
     One record.  All but offset and payload is C{None} unless it was asked for; the payload is C{None}
-    only for a tombstone, and only where keys were asked for.
-
-    Not frozen, though to be treated so: they are made by the thousand.
+    only for a tombstone, and only where keys were asked for.  (Not frozen: they are made by the thousand.)
     """
 
     offset: int
@@ -443,11 +444,15 @@ class MetricsFetchResponse(Response):
     text: bytes
 
 
+def _shortened(message: str) -> str:
+    return message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]}…"
+
+
 @frozen
 class ErrorResponse(Response):
-    """Why there is no other answer.  C{code} is shown in the binary encoding only."""
+    """Why there is no other answer, shortened if it is very long.  C{code} is shown in binary only."""
 
-    message: str
+    message: str = field(converter=_shortened)
     code: int = field(default=500, eq=False)
 
 

@@ -122,6 +122,13 @@ class Client:
         (answer,) = self.received()
         return answer
 
+    def ask_raw(self, payload: bytes) -> bytes:
+        """The same, for an answer that is not JSON."""
+        self.send_bytes(frame(payload))
+        (answer,) = frames(self.transport.value())
+        self.transport.clear()
+        return answer
+
     def disconnect(self) -> None:
         """The connection is lost, as the transport would tell."""
         if not self.is_gone:

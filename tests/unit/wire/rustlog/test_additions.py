@@ -405,7 +405,7 @@ class ClientSideTests(SynchronousTestCase):
     def test_requests(self) -> None:
         """What a client writes, a broker understands."""
 
-        @settings(deadline=None, max_examples=150)
+        @settings(deadline=None, max_examples=80)
         @given(produces() | FETCHES | OTHERS)
         def check(request: Any) -> None:
             self.assertEqual(decode_request(encode_request(request)), request)

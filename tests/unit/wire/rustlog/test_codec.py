@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.wire.rustlog import codec
-from rustlog.wire.rustlog.codec import ParseError, decode_request, encode_error, encode_response
+from rustlog.wire.rustlog.codec import ParseError, decode_request, encode_response
 from rustlog.wire.rustlog.messages import (
     FRAME_BYTES_MAX,
+    MESSAGE_MAX,
     REQUESTS,
     RESPONSES,
     CreateTopicRequest,
@@ -304,5 +305,5 @@ class EncodingTests(SynchronousTestCase):
 
     def test_long_error(self) -> None:
         """An error that repeats something huge is shortened, so that it fits a frame."""
-        message = json.loads(encode_error("x" * 20_000_000))["Error"]["message"]
-        self.assertEqual(message, "x" * codec.MESSAGE_MAX + "…")
+        message = json.loads(encode_response(ErrorResponse("x" * 20_000_000)))["Error"]["message"]
+        self.assertEqual(message, "x" * MESSAGE_MAX + "…")

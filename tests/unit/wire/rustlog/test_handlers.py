@@ -23,7 +23,7 @@ from rustlog.log.records import build
 from rustlog.model import Appended, Fetched, Record, TopicPartition
 from rustlog.storage.slices import MemorySlice
 from rustlog.wire.rustlog.codec import encode_response
-from rustlog.wire.rustlog.handlers import DoesNotFit, Handlers
+from rustlog.wire.rustlog.handlers import Handlers
 from rustlog.wire.rustlog.messages import (
     FRAME_BYTES_MAX,
     CreateTopicRequest,
@@ -37,6 +37,7 @@ from rustlog.wire.rustlog.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from rustlog.wire.rustlog.reading import DoesNotFit
 from rustlog.wire.rustlog.sizes import PRODUCE_RECORDS_MAX
 from tests.unit.wire.harness import CONTEXT, World
 
@@ -277,7 +278,7 @@ class FetchTests(HandlersCase):
         self.assertEqual(self.payloads(0, 2**40), [b"small"])
         error = self.refused(FetchRequest("orders", 0, 1, 2**40), DoesNotFit)
         self.assertTrue(str(error).startswith("max frame size exceeded: record at offset 1 "), error)
-        self.assertTrue(str(error).endswith("to go on behind it, fetch from 2"), error)
+        self.assertTrue(str(error).endswith("or go on behind it with 2"), error)
         self.assertEqual(self.payloads(2), [b"behind"])
 
     def test_records_of_other_protocols(self) -> None:

@@ -200,7 +200,7 @@ class SpecificationTests(SynchronousTestCase):
 
     def test_parse_errors_leave_the_connection_open(self) -> None:
         """A client that sends nonsense is told so, as often as it does, and can go on."""
-        for payload in [b"", b"\xff", b"{}", b'{"Produce": {}}', b"[" * 5000]:
+        for payload in [b"", b"\xfe", b"\t{}", b"{}", b'{"Produce": {}}', b"[" * 5000]:
             answer = self.client.ask_bytes(payload)
             self.assertTrue(answer["Error"]["message"].startswith("failed to parse request: "), answer)
         self.assertEqual(self.client.ask(produce(b"a")), {"Produce": {"offsets": [0]}})
@@ -350,3 +350,73 @@ class FailureTests(SynchronousTestCase):
     def test_factory(self) -> None:
         """What a listener is given is what the service expects."""
         verifyObject(IDrainableFactory, self.world.factory)
+
+
+class LongPollTests(SynchronousTestCase):
+    """A Fetch that waits."""
+
+    def setUp(self) -> None:
+        self.world = World()
+        self.world.create("orders")
+        self.client = self.world.client()
+
+    def test_answered_when_something_comes(self) -> None:
+        """Who waits is answered as soon as somebody else produces."""
+        self.client.send(fetch(max_wait_ms=10_000))
+        self.world.clock.advance(5)
+        self.assertEqual(self.client.received(), [])
+        self.world.client().ask(produce(b"a"))
+        self.world.clock.advance(0)
+        (answer,) = self.client.received()
+        self.assertEqual(answer["Fetch"]["next_offset"], 1)
+
+    def test_answered_when_the_time_is_over(self) -> None:
+        """Or when nothing has come."""
+        self.client.send(fetch(max_wait_ms=10_000))
+        self.world.clock.advance(10)
+        self.assertEqual(self.client.received(), [{"Fetch": {"records": [], "next_offset": 0}}])
+
+    def test_in_order(self) -> None:
+        """What follows on the same connection waits as well."""
+        self.client.send(fetch(max_wait_ms=10_000))
+        self.client.send(produce(b"a"))
+        self.world.clock.advance(9)
+        self.assertEqual(self.client.received(), [])
+        self.world.clock.advance(1)
+        self.assertEqual([next(iter(each)) for each in self.client.received()], ["Fetch", "Produce"])
+
+    def test_waiting_takes_no_memory(self) -> None:
+        """Thousands may wait: memory is set aside only for those that are answered."""
+        clients = [self.world.client() for _ in range(100)]
+        for each in clients:
+            each.send(fetch(max_wait_ms=10_000))
+        self.assertEqual(self.world.capacity.budget.answers.used, 0)
+        self.assertIn("Produce", self.client.ask(produce(b"a")))
+        self.assertIn("Fetch", self.client.ask(fetch()))
+        for _ in clients:
+            self.world.clock.advance(0)
+        for each in clients:
+            (answer,) = each.received()
+            self.assertEqual(len(answer["Fetch"]["records"]), 1)
+        self.assertEqual(self.world.capacity.budget.answers.used, 0)
+
+    def test_client_leaves(self) -> None:
+        """Who goes away while it waits leaves nothing behind."""
+        self.client.send(fetch(max_wait_ms=10_000))
+        self.client.disconnect()
+        self.assertEqual(self.world.capacity.budget.requests.used, 0)
+        self.assertEqual(self.world.clock.getDelayedCalls(), [])
+
+    def test_broker_stops(self) -> None:
+        """A broker that stops does not let anybody wait: not who waits, nor who would be next."""
+        self.client.send(fetch(max_wait_ms=10_000))
+        self.client.send(fetch(max_wait_ms=10_000))
+        self.world.factory.drain()
+        self.assertEqual(self.client.received(), [{"Fetch": {"records": [], "next_offset": 0}}] * 2)
+
+    def test_defect(self) -> None:
+        """When waiting fails in an unexpected way, that is logged, and the fetch answered all the same."""
+        self.patch(self.world.broker, "bounds", lambda *_: 1 / 0)
+        answer = self.client.ask(fetch(max_wait_ms=10_000))
+        self.assertEqual(answer, {"Fetch": {"records": [], "next_offset": 0}})
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)

@@ -27,11 +27,11 @@ class SizeTests(SynchronousTestCase):
     def check(self, records: list[FetchedRecord], encoding: str, include: frozenset[str]) -> None:
         """The size that was predicted is the one that comes out."""
         response = FetchResponse(records, 2**63 - 1, include=include, encoding=encoding)
-        predicted = sum(sizes.fetched_record_size(each, encoding, include) for each in records)
+        predicted = sum(map(sizes.record_sizer(encoding, include), records))
         # The last record has no comma, nor has its last header; a next offset may have one digit more.
         spare = 2 + sum(1 for each in records if "headers" in include and each.headers)
         self.assertEqual(
-            len(encode_response(response)), FRAME_BYTES_MAX - sizes.FETCH_ROOM + predicted - spare
+            len(encode_response(response)), FRAME_BYTES_MAX - sizes.FETCH_ROOM[encoding] + predicted - spare
         )
 
     def test_plain_answers(self) -> None:
