@@ -303,6 +303,6 @@ class Connection:
 
 def expect_success(answer: bytes) -> bytes:
     """A measurement of errors would be a fast one."""
-    if answer.startswith(b'{"Error"'):
-        raise RuntimeError(f"the broker refused: {answer.decode()}")
+    if answer.startswith((b'{"Error"', b"\xfe")):
+        raise RuntimeError(f"the broker refused: {answer.decode(errors='replace')}")
     return answer

@@ -2,15 +2,18 @@
 The RustLog protocol of a real broker, driven over one bare socket.
 
 Produces carry one record of 100 bytes each; so many of them are outstanding at any time, and they
-take turns over so many partitions.  Fetches ask for 1 MiB.  The client is Python, too, and needs a core
-of its own.  CPU is that of the broker, in percent of one core.
+take turns over so many partitions.  Fetches ask for 1 MiB.  The encodings are compared with produces of 100
+records of 1 KiB, 16 of which are outstanding.  The client is Python, too, and needs a core of its own.  CPU
+is that of the broker, in percent of one core.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import itertools
 import re
+import struct
 import time
 from collections import deque
 
@@ -36,6 +39,8 @@ RECORD = list(bytes(range(100)))
 FETCH_SHAPES = ((100, 100_000), (1024, 20_000))
 """Bytes of a record, and how many are fetched."""
 
+ENCODINGS = ("json", "base64", "binary")
+
 _NEXT_OFFSET = re.compile(rb'"next_offset":(\d+)\}\}$')
 
 
@@ -48,6 +53,8 @@ def main(options: argparse.Namespace) -> None:
             report.table(title, _produces(running, seconds, rounds))
     with broker("--sync=never") as running:
         report.table("fetch, max_bytes=1 MiB", _fetches(running, rounds, share))
+    with broker("--sync=never") as running:
+        report.table("encodings, records of 1 KiB", _encodings(running, seconds, rounds, share))
     report.end()
 
 
@@ -154,10 +161,9 @@ def _fetch(running: Broker, connection: Connection, record_bytes: int, count: in
     while offset < count:
         fetch = frame("Fetch", topic=topic, partition=0, offset=offset, max_bytes=MIB, group_id=None)
         answer = connection.ask(fetch)
-        found = _NEXT_OFFSET.search(answer[-64:])
-        if found is None or int(found[1]) <= offset:
-            raise RuntimeError(f"no records at offset {offset}")
-        offset = int(found[1])
+        offset, before = _next_offset(answer), offset
+        if offset <= before:
+            raise RuntimeError(f"no records at offset {before}")
         answers += 1
         size += len(answer)
     elapsed = time.perf_counter() - started
@@ -170,6 +176,75 @@ def _fetch(running: Broker, connection: Connection, record_bytes: int, count: in
         "CPU %": (running.cpu_seconds() - cpu) / elapsed * 100,
         "RSS MiB": running.rss_mib(),
     }
+
+
+def _next_offset(answer: bytes) -> int:
+    found = _NEXT_OFFSET.search(answer[-64:])
+    if found is None:
+        raise RuntimeError(f"no answer to a Fetch: {answer[:200]!r}")
+    return int(found[1])
+
+
+# -- encodings ---------------------------------------------------------------------
+
+
+def _encodings(running: Broker, seconds: float, rounds: int, share: int) -> list[Row]:
+    with Connection(running.port) as connection:
+        for encoding in ENCODINGS:
+            connection.create_topic(encoding, 1)
+        return median_rows(
+            [
+                [_encoding(running, connection, each, seconds, 20_000 // share) for each in ENCODINGS]
+                for _ in range(rounds)
+            ],
+            by="fetch MB/s",
+        )
+
+
+def _encoding(running: Broker, connection: Connection, encoding: str, seconds: float, count: int) -> Row:
+    record = bytes(itertools.islice(itertools.cycle(range(256)), 1024))
+    request = _produce_request(encoding, [record] * 100)
+    started, cpu = time.perf_counter(), running.cpu_seconds()
+    produced = 100 * len(keep_outstanding(connection, [request], 16, seconds))
+    produce_seconds, produce_cpu = time.perf_counter() - started, running.cpu_seconds() - cpu
+    started, cpu = time.perf_counter(), running.cpu_seconds()
+    offset = 0
+    while offset < min(count, produced):
+        answer = connection.ask(_fetch_request(encoding, offset))
+        offset = int.from_bytes(answer[-8:], "big") if encoding == "binary" else _next_offset(answer)
+    fetch_seconds, fetch_cpu = time.perf_counter() - started, running.cpu_seconds() - cpu
+    return {
+        "encoding": encoding,
+        "bytes/record": len(request) / 100,
+        "produce MB/s": produced * 1024 / produce_seconds / 1e6,
+        "produce CPU us/record": produce_cpu / produced * 1e6,
+        "fetch MB/s": offset * 1024 / fetch_seconds / 1e6,
+        "fetch CPU us/record": fetch_cpu / offset * 1e6,
+    }
+
+
+def _produce_request(encoding: str, records: list[bytes]) -> bytes:
+    if encoding == "binary":
+        blobs = b"".join(struct.pack(">I", len(each)) + each for each in records)
+        return _binary(b"\x01" + _text(encoding) + struct.pack(">II", 0, len(records)) + blobs)
+    if encoding == "json":
+        return frame("Produce", topic=encoding, partition=0, records=[list(each) for each in records])
+    texts = [base64.b64encode(each).decode() for each in records]
+    return frame("Produce", topic=encoding, partition=0, records=texts, encoding=encoding)
+
+
+def _fetch_request(encoding: str, offset: int) -> bytes:
+    if encoding == "binary":
+        return _binary(b"\x02" + _text("") + _text(encoding) + struct.pack(">IQI", 0, offset, MIB))
+    return frame("Fetch", topic=encoding, partition=0, offset=offset, max_bytes=MIB, encoding=encoding)
+
+
+def _binary(payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload)) + payload
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
