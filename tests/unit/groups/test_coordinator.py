@@ -272,7 +272,8 @@ class RestartTests(CoordinatorCase):
     def test_unreadable(self) -> None:
         """A group whose document makes no sense is not available, and the log says why; it can be deleted."""
         for document in (b"{", b'{"format": 2}', b'{"format": 1}', b"[]", b'{"format": 1, "members": 5}'):
-            self.successResultOf(self.store.save("damaged", self.store._known("damaged").version, document))
+            version, _ = self.successResultOf(self.store.load("damaged"))
+            self.successResultOf(self.store.save("damaged", version, document))
             error = self.failureResultOf(self.join("damaged"), CoordinatorNotAvailable)
             self.assertIn("can not be read", str(error.value))
         self.assertEqual(self.successResultOf(self.coordinator.describe_all()), [])
