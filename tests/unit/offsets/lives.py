@@ -12,16 +12,13 @@ from twisted.python.failure import Failure
 
 from rustlog.errors import RustlogError
 from rustlog.model import Committed, TopicPartition
-from rustlog.results import deferred
 from rustlog.testing.disk import SimulatedCrash
 from rustlog.testing.environment import SimulatedEnvironment
+from tests.unit.patience import Patience
 
 GROUPS = ("billing", "a:b", "shipping")
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 """Every commit is of both, so that half of one would be noticed."""
-
-STEP_SECONDS = 0.002
-PATIENCE_STEPS = 3_000
 
 
 @define
@@ -45,7 +42,7 @@ class Memory:
         return self.asked[self.promised :]
 
 
-class Lives:
+class Lives(Patience):
     """One disk, and a store on it that is opened again after each death."""
 
     def __init__(self, environment: SimulatedEnvironment, stores: Any) -> None:
@@ -132,25 +129,6 @@ class Lives:
         return []
 
     # -- time --
-
-    def pass_time(self, seconds: float) -> None:
-        self.environment.clock.advance(seconds)
-
-    def finish(self, result: Any) -> Any:
-        """The value of an answer, or the error that it is, as soon as it is there."""
-        outcomes: list[Any] = []
-        deferred(result).addBoth(outcomes.append)
-        for _ in range(PATIENCE_STEPS):
-            if outcomes:
-                break
-            if self.environment.files.crashed:
-                raise SimulatedCrash("whatever would be said, nobody is there to say it")
-            self.pass_time(STEP_SECONDS)
-        if not outcomes:
-            raise AssertionError("no answer came")
-        if isinstance(outcomes[0], Failure):
-            outcomes[0].raiseException()
-        return outcomes[0]
 
     def finish_all(self, results: Iterable[Any]) -> list[Any]:
         """What becomes of each."""

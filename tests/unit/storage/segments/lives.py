@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
-from twisted.python.failure import Failure
-
 from rustlog.errors import RustlogError
 from rustlog.log import records
 from rustlog.log.batch import split_batches
@@ -18,16 +16,14 @@ from rustlog.results import deferred
 from rustlog.settings import TopicConfig
 from rustlog.storage.segments.store import SegmentsSettings, SegmentStore, open_store
 from rustlog.testing.environment import SimulatedEnvironment
+from tests.unit.patience import Patience
 
 DATA_DIR = PurePath("/data")
 TOPIC = "orders"
 PARTITIONS = 2
 
-STEP_SECONDS = 0.002
-PATIENCE_STEPS = 3_000
 
-
-class Lives:
+class Lives(Patience):
     """
     One data directory, opened again after each death.
 
@@ -106,23 +102,6 @@ class Lives:
         return found  # type: ignore[return-value]
 
     # -- time --
-
-    def pass_time(self, seconds: float) -> None:
-        self.environment.clock.advance(seconds)
-
-    def finish(self, result: Any) -> Any:
-        """The value of an answer, or the error that it is, as soon as it is there."""
-        outcomes: list[Any] = []
-        deferred(result).addBoth(outcomes.append)
-        for _ in range(PATIENCE_STEPS):
-            if outcomes:
-                break
-            self.pass_time(STEP_SECONDS)
-        if not outcomes:
-            raise AssertionError("no answer came")
-        if isinstance(outcomes[0], Failure):
-            outcomes[0].raiseException()
-        return outcomes[0]
 
     def outcomes(self, results: Iterable[Any]) -> list[Any]:
         """What becomes of each, be it an error."""
