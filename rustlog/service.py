@@ -134,24 +134,23 @@ class BrokerService(Service):
         offsets = yield self._open_store("offset store", config.offsets, config.offsets_settings, log_store)
         if self._is_stopping():
             return
+        expiry = Expiry(
+            offsets, log_store.catalog, self._environment.wall, config.broker.offsets_retention_minutes
+        )
+        if log_store.limits.durable:  # Otherwise all topics are gone, and will be made again.
+            yield expiry.forget_orphans()
+        if self._is_stopping():
+            return
         yield self._listen(self._make_broker(log_store, offsets))
         if self._is_stopping():
             return
-        self._maintain(log_store, offsets)
+        tasks = {"the store": log_store.maintain, "the offsets": expiry.step}
+        self._maintenance = Maintenance(tasks, self._environment.clock)
+        self._maintenance.start(config.broker.retention_check_interval_ms)
         self._lateness.start()
         self._health.stage = Stage.READY
         self._log.info("ready: {listening}", listening=", ".join(door.name for door in self._doors))
         self._process.ready()
-
-    def _maintain(self, log_store: ILogStore, offsets: IOffsetStore) -> None:
-        """Begin to look after what grows old."""
-        broker = self._config.broker
-        expiry = Expiry(
-            offsets, log_store.catalog, self._environment.wall, broker.offsets_retention_minutes
-        )
-        tasks = {"the store": log_store.maintain, "the offsets": expiry.step}
-        self._maintenance = Maintenance(tasks, self._environment.clock)
-        self._maintenance.start(broker.retention_check_interval_ms)
 
     @inlineCallbacks
     def _open_store(

@@ -11,6 +11,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.logger import Logger
 
+from rustlog.errors import RustlogError
 from rustlog.interfaces import IOffsetExpiry, IOffsetStore, ITopicCatalog, IWallClock
 from rustlog.model import Committed, TopicPartition
 
@@ -28,9 +29,7 @@ def nobody(group: str) -> bool:
 @define(eq=False)
 class Expiry:
     """
-    Forgets what is older than C{offsets.retention.minutes}, of groups without active members; and, once
-    after the start, what belongs to topics that are gone: a crash may have come between the end of a topic
-    and that of its offsets, and a later topic of that name begins at 0 again.
+    Forgets what groups have committed.
 
     @ivar is_active: whether a group has members.
     """
@@ -41,26 +40,22 @@ class Expiry:
     _retention_minutes: int
     is_active: Callable[[str], bool] = nobody
     _left: list[str] = field(factory=list, init=False)
-    _is_first_round: bool = field(default=True, init=False)
-    _gone: dict[str, bool] = field(factory=dict, init=False)
 
     _log = Logger()
 
     @inlineCallbacks
     def step(self) -> Generator[Deferred[Any], Any, bool]:
-        """Deferred bool: look over some groups; True while there are more."""
+        """
+        Deferred bool: look over some groups, and forget what is older than C{offsets.retention.minutes} of
+        those without active members; True while there are more.
+        """
         if not self._left:
             self._left = list((yield self._offsets.groups()))
         step = self._left[-GROUPS_PER_STEP:]
         del self._left[-GROUPS_PER_STEP:]
         for group in step:
-            if self._is_first_round:
-                yield self._forget_orphans(group)
             if not self.is_active(group):
                 yield self._expire(group)
-        if not self._left:
-            self._is_first_round = False
-            self._gone.clear()
         return bool(self._left)
 
     @inlineCallbacks
@@ -72,22 +67,29 @@ class Expiry:
             self._log.info("forgot {count} old offsets of {group}", count=count, group=group)
 
     @inlineCallbacks
-    def _forget_orphans(self, group: str) -> Generator[Deferred[Any], Any, None]:
-        committed: dict[TopicPartition, Committed] = yield self._offsets.fetch(group)
-        for topic in {each.topic for each in committed}:
-            yield self._look_for(topic)
-        orphans = [each for each in committed if self._gone.get(each.topic)]
-        if orphans:
-            yield self._offsets.delete(group, orphans)
-            self._log.info(
-                "forgot {count} offsets of {group} in topics that are gone", count=len(orphans), group=group
-            )
+    def forget_orphans(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Forget what belongs to topics that are gone, before anybody can create another of that name, which
+        would begin at 0: a crash may have come between the end of a topic and that of its offsets.  Never
+        fails: without that, too, there is much that a broker can do.
+        """
+        try:
+            yield self._forget_orphans()
+        except RustlogError as error:
+            self._log.error("offsets of topics that are gone are still there: {error}", error=error)
 
     @inlineCallbacks
-    def _look_for(self, topic: str) -> Generator[Deferred[Any], Any, None]:
-        """Find out whether a topic is gone."""
-        if self._catalog.get(topic) is not None:
-            self._gone[topic] = False
-        elif topic not in self._gone:
-            # The authority knows: another broker may have created it.
-            self._gone[topic] = (yield self._catalog.refresh(topic)) is None
+    def _forget_orphans(self) -> Generator[Deferred[Any], Any, None]:
+        known: dict[str, bool] = {}
+        for group in (yield self._offsets.groups()):
+            committed: dict[TopicPartition, Committed] = yield self._offsets.fetch(group)
+            for topic in {each.topic for each in committed} - known.keys():
+                # The authority knows: another broker may have created it.
+                known[topic] = (yield self._catalog.refresh(topic)) is not None
+            orphans = [each for each in committed if not known[each.topic]]
+            if orphans:
+                yield self._offsets.delete(group, orphans)
+                self._log.info(
+                    "forgot {count} offsets of {group} in topics that are gone",
+                    count=len(orphans), group=group,
+                )  # fmt: skip

@@ -37,9 +37,9 @@ from rustlog.offsets.entries import Writer
 from rustlog.offsets.state import Groups, check_generation, check_version
 from rustlog.results import Result, deferred
 
-SNAPSHOT_BYTES_MIN = 1024 * 1024
+SNAPSHOT_BYTES_MIN = 512 * 1024
 """
-So much journal at least lies between two snapshots: about 6,000 commits, which are replayed in a tenth of
+So much journal at least lies between two snapshots: about 4,000 commits, which are replayed in a tenth of
 a second.
 """
 

@@ -41,7 +41,7 @@ TOPIC_CONFIG = {
     "retention.bytes": str(UNLIMITED),
     "retention.ms": str(UNLIMITED),
     # Half of what lies between two snapshots: space is freed by whole segments.
-    "segment.bytes": str(512 * 1024),
+    "segment.bytes": str(256 * 1024),
 }
 
 _log = Logger()

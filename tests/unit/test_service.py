@@ -20,9 +20,10 @@ from rustlog.broker import Broker
 from rustlog.config import DaemonConfig, ListenerConfig
 from rustlog.errors import NotCoordinator, StartupError
 from rustlog.groups.values import Join
-from rustlog.model import RequestContext
+from rustlog.model import Committed, RequestContext, StoreLimits, TopicPartition
 from rustlog.observability.health import Stage
 from rustlog.observability.logs import LogConfig, LogFormat
+from rustlog.offsets.memory import MemoryOffsets
 from rustlog.service import (
     LAST_SECONDS_MAX,
     PAUSE_SECONDS,
@@ -51,6 +52,7 @@ class StoreDouble:
     closing: Callable[[], Any] = lambda: succeed(None)
     opened_with: tuple[Any, ...] = ()
     maintenance: list[Any] = field(factory=list)
+    limits: StoreLimits = field(factory=StoreLimits)
 
     @property
     def catalog(self) -> StoreDouble:
@@ -63,6 +65,9 @@ class StoreDouble:
         self.journal.append(f"open {self.name}")
         self.opened_with = arguments
         return self.opening() or self
+
+    def refresh(self, name: str) -> Deferred[None]:
+        return succeed(None)
 
     def groups(self) -> Deferred[tuple[str, ...]]:
         return succeed(())
@@ -261,7 +266,6 @@ class StartTests(ServiceTestCase):
 
     def test_broker_works(self) -> None:
         """The broker that protocols are given is one: it creates topics as it was told to."""
-        from rustlog.offsets.memory import MemoryOffsets
         from rustlog.storage.memory import MemorySettings, MemoryStore
 
         store = MemoryStore(MemorySettings(), self.environment)
@@ -547,6 +551,30 @@ class MaintenanceTests(ServiceTestCase):
         self.started()
         self.clock.advance(self.INTERVAL_SECONDS)
         self.assertIn("maintain", self.journal)
+
+    def test_old_offsets(self) -> None:
+        """It also forgets offsets that were committed too long ago."""
+        offsets = self.offsets_of_a_group()
+        self.started()
+        self.clock.advance(BrokerConfig().offsets_retention_minutes * 60 + self.INTERVAL_SECONDS)
+        self.assertEqual(self.successResultOf(offsets.groups()), ())
+
+    def test_offsets_of_deleted_topics(self) -> None:
+        """Offsets in topics that are gone are forgotten before anybody listens, if topics last at all."""
+        for is_durable in (False, True):
+            offsets = self.offsets_of_a_group()
+            self.store.limits = StoreLimits(durable=is_durable)
+            self.start()
+            self.assertEqual(self.successResultOf(offsets.groups()), () if is_durable else ("g",))
+
+    def offsets_of_a_group(self) -> MemoryOffsets:
+        """A store in which something is committed."""
+        offsets = MemoryOffsets()
+        committed = Committed(5, commit_time=self.environment.wall.now_ms())
+        self.successResultOf(offsets.commit("g", {TopicPartition("gone", 0): committed}))
+        self.offsets.opening = lambda: offsets
+        self.store.limits = StoreLimits(durable=False)
+        return offsets
 
     def test_from_time_to_time(self) -> None:
         """Once per interval, not before its end."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from rustlog.errors import StorageFull
 from rustlog.interfaces import IOffsetStore
 from rustlog.model import Committed, TopicPartition
 from rustlog.offsets.expiry import GROUPS_PER_STEP, MINUTE_MS, Expiry
@@ -145,18 +146,25 @@ class ExpiryTests(SynchronousTestCase):
             self.assertEqual(self.finish(self.offsets.fetch("busy")), {ORDERS_0: fresh})
 
     def test_topics_that_are_gone(self) -> None:
-        """After the start, offsets of topics that are gone go too: their deletion was cut short."""
+        """Offsets of topics that are gone go too, at the start: their deletion was cut short."""
         self.commit("reader", 0)
         self.commit("reader", 0, TopicPartition("deleted", 0))
         self.commit("other", 0, TopicPartition("deleted", 1))
-        self.run_through()
+        self.finish(self.expiry.forget_orphans())
         self.assertEqual(self.groups(), ("reader",))
         self.assertEqual(set(self.finish(self.offsets.fetch("reader"))), {ORDERS_0})
+
+    def test_orphans_that_stay(self) -> None:
+        """When they can not be deleted, that is no reason not to start."""
+        self.commit("reader", 0, TopicPartition("deleted", 0))
+        self.patch(self.offsets, "delete", lambda group, partitions: fail(StorageFull()))
+        self.finish(self.expiry.forget_orphans())
+        self.assertEqual(self.groups(), ("reader",))
 
     def test_topics_of_other_brokers(self) -> None:
         """A topic that this broker has not heard of yet is not gone."""
         foreign = TopicPartition("foreign", 0)
         self.commit("reader", 0, foreign)
         self.patch(self.log.catalog, "refresh", lambda name: succeed(object()))
-        self.run_through()
+        self.finish(self.expiry.forget_orphans())
         self.assertEqual(set(self.finish(self.offsets.fetch("reader"))), {foreign})
