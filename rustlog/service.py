@@ -134,9 +134,7 @@ class BrokerService(Service):
         offsets = yield self._open_store("offset store", config.offsets, config.offsets_settings, log_store)
         if self._is_stopping():
             return
-        expiry = Expiry(
-            offsets, log_store.catalog, self._environment.wall, config.broker.offsets_retention_minutes
-        )
+        expiry = self._make_expiry(log_store, offsets)
         if log_store.limits.durable:  # Otherwise all topics are gone, and will be made again.
             yield expiry.forget_orphans()
         if self._is_stopping():
@@ -197,6 +195,13 @@ class BrokerService(Service):
         # Nobody waits for that: groups are served meanwhile, too.
         coordinator.start().addErrback(self._not_taken_over)
         return coordinator
+
+    def _make_expiry(self, log_store: ILogStore, offsets: IOffsetStore) -> Expiry:
+        def is_active(group: str) -> bool:
+            return self._coordinator is not None and self._coordinator.is_active(group)
+
+        minutes = self._config.broker.offsets_retention_minutes
+        return Expiry(offsets, log_store.catalog, self._environment.wall, minutes, is_active)
 
     def _not_taken_over(self, failure: Failure) -> None:
         self._log.failure("members of groups that are gone are not noticed", failure)

@@ -11,7 +11,6 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.logger import Logger
 
-from rustlog.errors import RustlogError
 from rustlog.interfaces import IOffsetExpiry, IOffsetStore, ITopicCatalog, IWallClock
 from rustlog.model import Committed, TopicPartition
 
@@ -75,7 +74,7 @@ class Expiry:
         """
         try:
             yield self._forget_orphans()
-        except RustlogError as error:
+        except Exception as error:  # Stores are plugins, and fail in many ways.
             self._log.error("offsets of topics that are gone are still there: {error}", error=error)
 
     @inlineCallbacks

@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rustlog.broker import Broker
 from rustlog.config import DaemonConfig, ListenerConfig
 from rustlog.errors import NotCoordinator, StartupError
+from rustlog.groups.coordinator import GroupCoordinator
 from rustlog.groups.values import Join
 from rustlog.model import Committed, RequestContext, StoreLimits, TopicPartition
 from rustlog.observability.health import Stage
@@ -558,6 +559,14 @@ class MaintenanceTests(ServiceTestCase):
         self.started()
         self.clock.advance(BrokerConfig().offsets_retention_minutes * 60 + self.INTERVAL_SECONDS)
         self.assertEqual(self.successResultOf(offsets.groups()), ())
+
+    def test_offsets_of_members(self) -> None:
+        """Not those of groups that have members, says their coordinator."""
+        offsets = self.offsets_of_a_group()
+        self.patch(GroupCoordinator, "is_active", lambda coordinator, name: name == "g")
+        self.started()
+        self.clock.advance(BrokerConfig().offsets_retention_minutes * 60 + self.INTERVAL_SECONDS)
+        self.assertEqual(self.successResultOf(offsets.groups()), ("g",))
 
     def test_offsets_of_deleted_topics(self) -> None:
         """Offsets in topics that are gone are forgotten before anybody listens, if topics last at all."""
