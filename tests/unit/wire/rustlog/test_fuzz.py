@@ -1,16 +1,19 @@
-"""Any bytes are answered: no exception, no closed connection, no log entry."""
+"""Any bytes are answered: no exception, no closed connection; nor does a client stumble over an answer."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
+import attrs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.wire.rustlog.binary import is_binary
-from rustlog.wire.rustlog.messages import INCLUDABLE, REQUESTS
+from rustlog.wire.rustlog.codec import BadResponse, decode_response
+from rustlog.wire.rustlog.messages import INCLUDABLE, REQUESTS, RESPONSES
 from tests.binary_client import (
     commit,
     committed,
@@ -142,5 +145,35 @@ class FuzzTests(SynchronousTestCase):
         @given(damaged())
         def check(payload: bytes) -> None:
             self.check(payload)
+
+        check()
+
+
+FIELDS_OF_RESPONSES = sorted({field.name for each in RESPONSES.values() for field in attrs.fields(each)})
+PARTS = st.recursive(
+    PLAIN,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*FIELDS_OF_RESPONSES, "payload", "key", "headers", "topic"]), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+
+
+class ClientFuzzTests(SynchronousTestCase):
+    def test_any_response(self) -> None:
+        """Whatever a broker says, a client has a response, or one error for all that is none."""
+
+        @settings(deadline=None, max_examples=150)
+        @given(
+            st.sampled_from(list(RESPONSES)),
+            st.dictionaries(st.sampled_from(FIELDS_OF_RESPONSES), PARTS, max_size=6) | PARTS,
+        )
+        def check(name: str, body: object) -> None:
+            payload = json.dumps({name: body}).encode()
+            with contextlib.suppress(BadResponse):
+                self.assertIsInstance(decode_response(payload), RESPONSES[name])
 
         check()
