@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from attrs import define
 from twisted.internet.interfaces import IPushProducer
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from rustlog.interfaces import ISlice
@@ -53,6 +54,8 @@ class OutputQueue:
     @ivar drained: called when nothing is left here after something was.
     @ivar is_blocked: whether the client has to read first.
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -203,7 +206,15 @@ class OutputQueue:
 
     def _read(self, whole: ISlice, position: int) -> None:
         """Send the rest of a slice like any other bytes."""
-        content = memoryview(whole.buffer())
+        try:
+            content = memoryview(whole.buffer())
+        except OSError as error:
+            # The client has heard how much will come: there is no way to tell it anything else.
+            self._log.error("what a client is to be sent can not be read: {error}", error=error)
+            whole.release()
+            self._is_paused = True
+            self._transport.abortConnection()
+            return
         self._queue.appendleft(_Piece(content[position:], len(content), whole))
         self._pool.take(len(content))
 

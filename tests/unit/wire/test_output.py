@@ -130,6 +130,19 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertEqual(self.transport.value(), b"<" + b"x" * 300_000 + b"later>")
         self.assertEqual((large.released, later.released, self.pool.used), (1, 1, 0))
 
+    def test_unreadable_slice(self) -> None:
+        """When the disk fails in the middle of an answer, the connection is lost, and nothing else."""
+        bad, later = CountedSlice(b"bad"), CountedSlice(b"later")
+
+        def fail() -> bytes:
+            raise OSError("the disk has melted")
+
+        bad.__dict__["buffer"] = fail
+        self.output.write_parts([b"<", bad, later])
+        self.assertTrue(self.transport.disconnected)
+        self.output.close()
+        self.assertEqual((bad.released, later.released, self.pool.used), (1, 1, 0))
+
     def test_lost_connection_with_slices(self) -> None:
         """When the connection is lost, what was not sent is released, once."""
         large, later = CountedSlice(b"x" * 300_000), CountedSlice(b"later")
