@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from rustlog.log.batch import Buffer
 from rustlog.wire.kafka.fields import array_type, item_class
-from rustlog.wire.kafka.primitives import FlexibleReader, Reader, Unreadable, read_whole
+from rustlog.wire.kafka.primitives import FlexibleReader, Reader, Unreadable, read_beginning, read_whole
 
 Read = Callable[[Reader], Any]
 
@@ -45,12 +45,13 @@ _NUMBERS = {
 
 def decode(entity_class: type[Any], data: Buffer, position: int = 0) -> Any:
     """
-    The message that begins at C{position} and ends with the data.
+    The message that begins at C{position}.  What follows it is not looked at, as in Kafka: librdkafka asks
+    for all topics with three bytes too many.
 
-    @raise Unreadable: it does not.
+    @raise Unreadable: there is no such message.
     """
     reader = (FlexibleReader if entity_class.__flexible__ else Reader)(data, position)
-    return read_whole(reader, _entity_reader(entity_class))
+    return read_beginning(reader, _entity_reader(entity_class))
 
 
 @frozen

@@ -166,12 +166,21 @@ def read_whole(reader: Reader, read: Callable[[Reader], T]) -> T:
 
     @raise Unreadable: that is too little, too much, or not what it should be.
     """
-    try:
-        value = read(reader)
-    except (struct.error, ValueError, OverflowError) as error:
-        raise Unreadable(str(error)) from None
+    value = read_beginning(reader, read)
     reader.finish()
     return value
+
+
+def read_beginning(reader: Reader, read: Callable[[Reader], T]) -> T:
+    """
+    What C{read} makes of the beginning of what is left.
+
+    @raise Unreadable: that is too little, or not what it should be.
+    """
+    try:
+        return read(reader)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise Unreadable(str(error)) from None
 
 
 class Writer:
