@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import Field, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from struct import Struct
 from types import NoneType
 from typing import Any, get_args
 from uuid import UUID
@@ -21,26 +20,13 @@ from attrs import frozen
 from kio.schema.errors import ErrorCode
 
 from rustlog.log.batch import Buffer
-from rustlog.wire.kafka.fields import array_type, item_class
+from rustlog.wire.kafka.fields import NUMBERS, array_type, item_class
 from rustlog.wire.kafka.primitives import FlexibleReader, Reader, Unreadable, read_beginning, read_whole
 
 Read = Callable[[Reader], Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
-_I8 = Struct(">b")
-_NUMBERS = {
-    "int8": _I8,
-    "int16": Struct(">h"),
-    "int32": Struct(">i"),
-    "int64": Struct(">q"),
-    "uint8": Struct(">B"),
-    "uint16": Struct(">H"),
-    "uint32": Struct(">I"),
-    "uint64": Struct(">Q"),
-    "float64": Struct(">d"),
-    "bool": Struct(">?"),
-}
 
 
 def decode(entity_class: type[Any], data: Buffer, position: int = 0) -> Any:
@@ -104,7 +90,8 @@ def _entity_reader(entity_class: type[Any]) -> Read:
 
 def _nullable_entity_reader(entity_class: type[Any]) -> Read:
     """A byte says whether there is one: -1 for null."""
-    return lambda reader: _read_entity(reader, entity_class) if reader.unpack(_I8)[0] >= 0 else None
+    layout = NUMBERS["int8"]
+    return lambda reader: _read_entity(reader, entity_class) if reader.unpack(layout)[0] >= 0 else None
 
 
 def _array_reader(one: Read, is_nullable: bool) -> Read:
@@ -119,8 +106,8 @@ def _array_reader(one: Read, is_nullable: bool) -> Read:
 
 def _value_reader(field: Field[Any], is_nullable: bool) -> Read:
     kind = field.metadata["kafka_type"]
-    if kind in _NUMBERS:
-        layout = _NUMBERS[kind]
+    if kind in NUMBERS:
+        layout = NUMBERS[kind]
         return lambda reader: reader.unpack(layout)[0]
     if kind == "string":
         return Reader.nullable_string if is_nullable else Reader.string
@@ -148,23 +135,23 @@ def _uuid(reader: Reader) -> UUID | None:
 
 
 def _error_code(reader: Reader) -> ErrorCode:
-    return ErrorCode(reader.unpack(_NUMBERS["int16"])[0])
+    return ErrorCode(reader.unpack(NUMBERS["int16"])[0])
 
 
 def _duration_32(reader: Reader) -> timedelta:
-    return timedelta(milliseconds=reader.unpack(_NUMBERS["int32"])[0])
+    return timedelta(milliseconds=reader.unpack(NUMBERS["int32"])[0])
 
 
 def _duration_64(reader: Reader) -> timedelta:
-    return timedelta(milliseconds=reader.unpack(_NUMBERS["int64"])[0])
+    return timedelta(milliseconds=reader.unpack(NUMBERS["int64"])[0])
 
 
 def _time(reader: Reader) -> datetime:
-    return _EPOCH + timedelta(milliseconds=reader.unpack(_NUMBERS["int64"])[0])
+    return _EPOCH + timedelta(milliseconds=reader.unpack(NUMBERS["int64"])[0])
 
 
 def _nullable_time(reader: Reader) -> datetime | None:
-    value = reader.unpack(_NUMBERS["int64"])[0]
+    value = reader.unpack(NUMBERS["int64"])[0]
     return None if value == -1 else _EPOCH + timedelta(milliseconds=value)
 
 

@@ -27,6 +27,9 @@ class Refused(RequestRefused):
         return self.reason
 
 
+MESSAGE_CHARACTERS_MAX = 2000
+"""Of a sentence: it may repeat what the client sent, and older versions have no room for much."""
+
 _CODES: dict[type[RustlogError], ErrorCode] = {
     errors.PartitionNotFound: ErrorCode.unknown_topic_or_partition,
     errors.TopicNotFound: ErrorCode.unknown_topic_or_partition,
@@ -88,4 +91,4 @@ def code_for(error: BaseException) -> ErrorCode:
 
 def message_for(error: BaseException) -> str:
     """The sentence that goes with it, where a response has a place for one."""
-    return str(error) if isinstance(error, RustlogError) else "internal error"
+    return str(error)[:MESSAGE_CHARACTERS_MAX] if isinstance(error, RustlogError) else "internal error"

@@ -16,16 +16,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from io import BytesIO
 from types import NoneType
 from typing import Any, get_args
 
 from attrs import frozen
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 
 from rustlog.wire.kafka.decoding import decode
+from rustlog.wire.kafka.encoding import encode
 from rustlog.wire.kafka.fields import array_type, item_class
 from rustlog.wire.kafka.primitives import Unreadable
 
@@ -71,16 +70,6 @@ def is_flexible(key: int, version: int) -> bool:
 def response_header_version(key: int, version: int) -> int:
     """1 has tagged fields, 0 has not; that of ApiVersions is always 0."""
     return int(response_class(key, version).__header_schema__.__version__)
-
-
-# -- bytes -----------------------------------------------------------------------------
-
-
-def encode(entity: Entity) -> bytes:
-    """The bytes of a message."""
-    out = BytesIO()
-    entity_writer(type(entity))(out, entity)
-    return out.getvalue()
 
 
 # -- making ----------------------------------------------------------------------------

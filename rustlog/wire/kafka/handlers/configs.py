@@ -11,9 +11,10 @@ from rustlog.errors import RustlogError
 from rustlog.settings import Setting
 from rustlog.wire.kafka.calls import Api, Call
 from rustlog.wire.kafka.errors import ErrorCode, code_for, message_for
+from rustlog.wire.kafka.fields import nested_class
 from rustlog.wire.kafka.handlers.gathering import Fields
 from rustlog.wire.kafka.handlers.resources import Resource, ResourceType, check_broker, check_kind
-from rustlog.wire.kafka.schema import Entity
+from rustlog.wire.kafka.schema import Entity, make, response_class
 
 DESCRIBE_CONFIGS = 32
 LIST_CONFIG_RESOURCES = 74
@@ -38,10 +39,12 @@ def describe_configs(call: Call) -> Entity:
     wanted: dict[Resource, Any] = {
         (each.resource_type, each.resource_name): each.configuration_keys for each in call.request.resources
     }
-    return call.respond(results=[_describe(call, resource, keys) for resource, keys in wanted.items()])
+    configs = _Configs(call)
+    results = [_describe(call, configs, resource, keys) for resource, keys in wanted.items()]
+    return call.respond(results=results)
 
 
-def _describe(call: Call, resource: Resource, keys: Any) -> Fields:
+def _describe(call: Call, configs: _Configs, resource: Resource, keys: Any) -> Fields:
     resource_type, name = resource
     result: Fields = {"resource_type": resource_type, "resource_name": name, "configs": ()}
     try:
@@ -50,7 +53,7 @@ def _describe(call: Call, resource: Resource, keys: Any) -> Fields:
         return {**result, "error_code": code_for(error), "error_message": message_for(error)}
     chosen = set(keys or ())
     result["configs"] = [
-        _config(call.request, each) for each in settings if not chosen or each.setting.name in chosen
+        configs.item(each) for each in settings if not chosen or each.setting.name in chosen
     ]
     return result
 
@@ -65,14 +68,35 @@ def _settings(call: Call, resource: Resource) -> tuple[DescribedSetting, ...]:
     return administration.broker_settings(call.context) if check_broker(call, name) else ()
 
 
-def _config(request: Entity, described: DescribedSetting) -> Fields:
-    is_documented = getattr(request, "include_documentation", False)
-    return {
-        **created_config(described),
-        "synonyms": _synonyms(described) if request.include_synonyms else (),
-        "config_type": _config_type(described.setting),
-        "documentation": described.setting.doc if is_documented else None,
-    }
+class _Configs:
+    """
+    Makes the items of one response.
+
+    Most settings of most topics have their default, and are described by the same object: of that, the same
+    item is made only once.  Tools like to ask for the settings of all topics.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._class = nested_class(response_class(call.api.key, call.version), "results", "configs")
+        self._has_synonyms = call.request.include_synonyms
+        self._is_documented = getattr(call.request, "include_documentation", False)
+        self._made: dict[int, tuple[DescribedSetting, Entity]] = {}
+
+    def item(self, described: DescribedSetting) -> Entity:
+        known = self._made.get(id(described))
+        if known is None:
+            # With the object, so that no other can have its id.
+            known = self._made[id(described)] = described, self._make(described)
+        return known[1]
+
+    def _make(self, described: DescribedSetting) -> Entity:
+        return make(
+            self._class,
+            **created_config(described),
+            synonyms=_synonyms(described) if self._has_synonyms else (),
+            config_type=_config_type(described.setting),
+            documentation=described.setting.doc if self._is_documented else None,
+        )
 
 
 def created_config(described: DescribedSetting) -> Fields:

@@ -7,8 +7,22 @@ import inspect
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog import errors
-from rustlog.errors import OffsetOutOfRange, RequestRefused, RustlogError, StorageFailed, TryAgain
-from rustlog.wire.kafka.errors import _CODES, ErrorCode, Refused, code_for, message_for
+from rustlog.errors import (
+    OffsetOutOfRange,
+    RequestRefused,
+    RustlogError,
+    StorageFailed,
+    TopicNotFound,
+    TryAgain,
+)
+from rustlog.wire.kafka.errors import (
+    _CODES,
+    MESSAGE_CHARACTERS_MAX,
+    ErrorCode,
+    Refused,
+    code_for,
+    message_for,
+)
 
 GROUPS = {RustlogError, RequestRefused, TryAgain, StorageFailed, errors.StartupError}
 
@@ -26,6 +40,10 @@ class CodeTests(SynchronousTestCase):
         error = OffsetOutOfRange(3, 10, 20)
         self.assertIs(code_for(error), ErrorCode.offset_out_of_range)
         self.assertEqual(message_for(error), "offset out of range: 3 is not within 10..20")
+
+    def test_long_messages(self) -> None:
+        """A sentence fits into a response, whatever it repeats."""
+        self.assertEqual(len(message_for(TopicNotFound("x" * 32_767))), MESSAGE_CHARACTERS_MAX)
 
     def test_refusals_of_the_protocol(self) -> None:
         """They bring their code along."""

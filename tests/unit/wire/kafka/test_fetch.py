@@ -28,7 +28,8 @@ from rustlog.wire.kafka.fetch import (
     encode_response,
 )
 from rustlog.wire.kafka.primitives import joined
-from rustlog.wire.kafka.schema import Unreadable, encode, make, request_class, response_class
+from rustlog.wire.kafka.schema import Unreadable, make, request_class, response_class
+from tests.unit.wire.kafka.kio_bytes import kio_encode
 from tests.unit.wire.kafka.strategies import codes, i8, i32, i64, ids, names, some
 
 versions = st.integers(MIN_VERSION, MAX_VERSION)
@@ -117,7 +118,7 @@ def kio_request(version: int, request: FetchRequest, **tagged: Any) -> bytes:
         rack_id=request.rack_id,
         **tagged,
     )
-    return encode(made)
+    return kio_encode(made)
 
 
 def kio_response(version: int, response: FetchResponse, **tagged: Any) -> bytes:
@@ -152,7 +153,7 @@ def kio_response(version: int, response: FetchResponse, **tagged: Any) -> bytes:
         session_id=response.session_id,
         responses=topics,
     )
-    return encode(made)
+    return kio_encode(made)
 
 
 class FetchCodecTests(SynchronousTestCase):

@@ -7,7 +7,8 @@ from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.wire.kafka.headers import encode_header, encode_response_header, read_header
-from rustlog.wire.kafka.schema import Unreadable, encode
+from rustlog.wire.kafka.schema import Unreadable
+from tests.unit.wire.kafka.kio_bytes import kio_encode
 
 
 class HeaderTests(SynchronousTestCase):
@@ -22,7 +23,7 @@ class HeaderTests(SynchronousTestCase):
             }
             for header, is_flexible in ((HeaderV1(**fields), False), (HeaderV2(**fields), True)):
                 data = encode_header(3, 9, 77, client_id, is_flexible)
-                self.assertEqual(data, encode(header))
+                self.assertEqual(data, kio_encode(header))
                 read = read_header(data + b"body")
                 self.assertEqual((read.key, read.version, read.correlation_id), (3, 9, 77))
                 self.assertEqual(read.client_id, (client_id or "").encode())

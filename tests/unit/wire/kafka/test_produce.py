@@ -24,7 +24,8 @@ from rustlog.wire.kafka.produce import (
     encode_request,
     encode_response,
 )
-from rustlog.wire.kafka.schema import Unreadable, encode, make, request_class, response_class
+from rustlog.wire.kafka.schema import Unreadable, make, request_class, response_class
+from tests.unit.wire.kafka.kio_bytes import kio_encode
 from tests.unit.wire.kafka.strategies import codes, i16, i32, i64, ids, names, records, some
 
 versions = st.integers(MIN_VERSION, MAX_VERSION)
@@ -83,7 +84,7 @@ def kio_request(version: int, request: ProduceRequest) -> bytes:
         timeout=request.timeout_ms,
         topic_data=topics,
     )
-    return encode(made)
+    return kio_encode(made)
 
 
 def kio_response(version: int, response: ProduceResponse, **tagged: Any) -> bytes:
@@ -112,7 +113,7 @@ def kio_response(version: int, response: ProduceResponse, **tagged: Any) -> byte
         for topic in response.topics
     ]
     made = make(response_class(KEY, version), responses=topics, throttle_time=response.throttle_time_ms)
-    return encode(made)
+    return kio_encode(made)
 
 
 class ProduceCodecTests(SynchronousTestCase):
