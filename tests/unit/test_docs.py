@@ -10,6 +10,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.config import DEFAULTS
+from rustlog.judging import PARTITIONS_MAX
 from rustlog.observability.figures import Figures, GroupFigures, LagFigures, TopicFigures
 from rustlog.observability.holdings import NAME_LENGTH_MAX, SERIES_MAX
 from rustlog.observability.metrics import Metrics
@@ -22,6 +23,16 @@ from rustlog.wire.http import protocol as http
 from rustlog.wire.http.api import Api
 from rustlog.wire.http.routes import Routes
 from rustlog.wire.kafka.apis import markdown_table
+from rustlog.wire.kafka.handlers import (
+    cluster,
+    configchanges,
+    configs,
+    partitions,
+    positions,
+    producers,
+    records,
+    topics,
+)
 from rustlog.wire.rustlog import errors
 from rustlog.wire.rustlog.codec import CONTAINERS_MAX, decode_request
 from rustlog.wire.rustlog.messages import FRAME_BYTES_MAX, REQUESTS
@@ -150,11 +161,31 @@ class ProtocolReferenceTests(SynchronousTestCase):
 
 
 class KafkaReferenceTests(SynchronousTestCase):
-    """C{docs/reference/kafka-apis.md} says what is offered."""
+    """C{docs/reference/kafka-apis.md} says what is offered, C{kafka-administration.md} more of some of it."""
 
     def test_apis(self) -> None:
         """The table is the one that the code makes of itself."""
         self.assertIn(f"\n{markdown_table()}", page("docs/reference/kafka-apis.md"))
+
+    def test_administration(self) -> None:
+        """Each request of operators is in the table."""
+        text = page("docs/reference/kafka-administration.md")
+        table = set(rows(text.partition("\n## ")[0])) - {"Request"}
+        modules = (cluster, configchanges, configs, partitions, positions, producers, records, topics)
+        self.assertEqual(table, {api.name for module in modules for api in module.APIS})
+
+    def test_limits(self) -> None:
+        """The numbers are those of the code."""
+        text = page("docs/reference/kafka-administration.md")
+        self.assertIn(f"1 to {PARTITIONS_MAX:,} partitions", text)
+        self.assertIn(f"at most {partitions.PAGE_PARTITIONS_MAX:,} partitions", text)
+
+    def test_positions(self) -> None:
+        """Each special timestamp is there, with the version that brought it."""
+        table = rows(page("docs/reference/kafka-administration.md"), "Offsets")
+        since = {name: cells[0] for name, cells in table.items() if name.startswith("-")}
+        expected = {str(each): str(positions.SINCE_VERSION.get(each, 1)) for each in positions.SPECS}
+        self.assertEqual(since, expected)
 
 
 class MetricsReferenceTests(SynchronousTestCase):

@@ -19,7 +19,7 @@ OFFSET_FOR_LEADER_EPOCH = 23
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
-_SPECS = {
+SPECS = {
     LATEST: OffsetSpec.LATEST,
     EARLIEST: OffsetSpec.EARLIEST,
     MAX_TIMESTAMP: OffsetSpec.MAX_TIMESTAMP,
@@ -28,8 +28,10 @@ _SPECS = {
     LATEST_TIERED: None,
     EARLIEST_PENDING_UPLOAD: None,
 }
+"""What is meant by timestamps that are none; C{None} is a position that there is not."""
 
-_SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""Which version of ListOffsets brought them."""
 
 NO_EPOCH = -1
 
@@ -56,10 +58,10 @@ def list_offsets(call: Call) -> Deferred[Entity]:
 
 def _find(call: Call, name: TopicPartition, wanted: Any) -> Deferred[Fields]:
     timestamp = wanted.timestamp
-    if timestamp < 0 and (timestamp not in _SPECS or call.version < _SINCE_VERSION.get(timestamp, 0)):
+    if timestamp < 0 and (timestamp not in SPECS or call.version < SINCE_VERSION.get(timestamp, 0)):
         raise Refused(ErrorCode.unsupported_version, f"version {call.version} has no timestamp {timestamp}")
     check_leader_epoch(call, name, getattr(wanted, "current_leader_epoch", NO_EPOCH))
-    spec = _SPECS.get(timestamp, timestamp)
+    spec = SPECS.get(timestamp, timestamp)
     found = succeed(FoundOffset(-1)) if spec is None else _list_offset(call, name, spec)
     return found.addCallback(_position, wanted.partition_index)
 
