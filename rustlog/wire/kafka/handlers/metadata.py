@@ -30,9 +30,14 @@ def metadata(call: Call) -> Result[Entity]:
         return _respond(call, everything)
     # Older versions can not say that they do not want topics to be created.
     may_create = getattr(request, "allow_auto_topic_creation", True)
-    names = [each.name for each in topics if each.name is not None]
-    by_id = [_by_id(call, each.topic_id) for each in topics if each.name is None]
+    # Beside an id, the name does not count: it may be null, or empty.
+    names = [each.name for each in topics if each.name is not None and _id(each) is None]
+    by_id = [_by_id(call, _id(each)) for each in topics if each.name is None or _id(each) is not None]
     return then(find_topics(call, names, may_create=may_create), partial(_all_found, call, by_id))
+
+
+def _id(topic: Any) -> UUID | None:
+    return getattr(topic, "topic_id", None)
 
 
 def _all_found(call: Call, by_id: list[dict[str, Any]], found: Found) -> Entity:

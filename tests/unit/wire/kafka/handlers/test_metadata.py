@@ -55,6 +55,15 @@ class TopicTests(MetadataCase):
         self.assertEqual(len(self.metadata(version=0).topics), 2)
         self.assertEqual(self.metadata(version=1).topics, ())
 
+    def test_by_id_and_an_empty_name(self) -> None:
+        """The Java client leaves the name empty when it gives an id."""
+        known = self.world.store.catalog.get("orders").id
+        for version in (10, 11, 12, 13):
+            topics = [{"name": "", "topic_id": known}]
+            response = self.ask(METADATA, version, topics=topics, allow_auto_topic_creation=False)
+            found = [(each.name, each.topic_id, each.error_code) for each in response.topics]
+            self.assertEqual(found, [("orders", known, ErrorCode.none)])
+
     def test_by_id(self) -> None:
         """Topics are found by their ids, too."""
         known = self.world.store.catalog.get("orders").id
