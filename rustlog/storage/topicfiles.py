@@ -95,7 +95,7 @@ class TopicFiles:
 
     def _read_topic(self, directory: DataDirectory, file_name: str) -> TopicInfo:
         path = self._root / TOPICS / file_name
-        topic = _from_members(directory.read(path) or {}, path)
+        topic = topic_from_members(directory.read(path) or {}, path)
         if f"{topic.name}{SUFFIX}" != file_name:
             raise StartupError(f"{path} describes the topic {topic.name!r}; restore it from a backup")
         return topic
@@ -104,7 +104,7 @@ class TopicFiles:
         for name in self._files.names(self._root / TRASH):
             if name.endswith(SUFFIX):
                 path = self._root / TRASH / name
-                self._finish_deletion(_from_members(directory.read(path) or {}, path))
+                self._finish_deletion(topic_from_members(directory.read(path) or {}, path))
 
     def _finish_deletion(self, topic: TopicInfo) -> None:
         files = self._files
@@ -224,7 +224,12 @@ def _to_members(info: TopicInfo) -> dict[str, Any]:
     }
 
 
-def _from_members(members: dict[str, Any], path: PurePath) -> TopicInfo:
+def topic_from_members(members: dict[str, Any], path: PurePath) -> TopicInfo:
+    """
+    What a topic's document says.
+
+    @raise StartupError: it describes none.
+    """
     try:
         return TopicInfo(**{**members, "id": UUID(members["id"])})
     except (TypeError, KeyError, ValueError) as problem:

@@ -9,13 +9,14 @@ that has to go, it was damage; then the bytes are put aside, for people to look 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePath
 
 from attrs import frozen
 from twisted.logger import Logger
 
 from rustlog.interfaces import IFile, IFiles
-from rustlog.log.batch import HEADER_SIZE, MAGIC, RecordBatch, batch_size
+from rustlog.log.batch import RecordBatch
 from rustlog.log.epochs import LeaderEpochs
 from rustlog.log.producers import ProducerTable
 from rustlog.model import TopicPartition
@@ -23,13 +24,15 @@ from rustlog.storage.handles import Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
 from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, is_segment_file, segment_path
 from rustlog.storage.segments.partition import Recovered
-from rustlog.storage.segments.segment import Segment, check_batch
+from rustlog.storage.segments.reading import Damage, read_waiting
+from rustlog.storage.segments.segment import Segment
+from rustlog.storage.segments.walking import (
+    CHUNK_BYTES,
+    EXAMINED_BYTES_MAX,
+    another_follows,
+    checked_batches,
+)
 
-_CHUNK_BYTES = 1024 * 1024
-_EXAMINED_BYTES_MAX = 64 * 1024 * 1024
-"""How far behind a bad batch others are looked for."""
-
-_MAGIC_AT = 16
 _log = Logger()
 
 
@@ -175,29 +178,26 @@ class _Recovery:
 
     def _check(self, segment: Segment, size: int, expected: int) -> int:
         """Take in the right batches behind what C{segment} has; the offset that follows them."""
-        around = self._around
-        chunk, chunk_start = memoryview(b""), segment.size
-        while segment.size < size:
-            at = segment.size - chunk_start
-            _, batch = check_batch(chunk[at:], expected)
-            if batch is not None and not self._is_plausible(batch.leader_epoch):
-                break
-            if batch is None:
-                wanted = _bytes_to_judge(chunk[at:], size - segment.size)
-                if wanted <= len(chunk) - at:
+        read = partial(read_waiting, segment.log)
+        try:
+            for _, batch in checked_batches(read, segment.size, size, expected):
+                if not self._is_plausible(batch.leader_epoch):
                     break
-                chunk = memoryview(segment.log.file.read(segment.size, wanted))
-                chunk_start = segment.size
-                continue
-            segment.verified.add(segment.size, segment.size + batch.size)
-            segment.note(expected, batch.size, batch.max_timestamp, around.index_interval)
-            self._producers.record(batch, expected, around.now_ms)
-            self._epochs.begin(batch.leader_epoch, expected)
-            self._checked_bytes += batch.size
-            expected = batch.next_offset
+                self._take(segment, batch)
+                expected = batch.next_offset
+        except Damage:
+            pass  # Whatever it is, the log ends before it.
         if segment.size < size:
             self._cut(segment, size, expected)
         return expected
+
+    def _take(self, segment: Segment, batch: RecordBatch) -> None:
+        around, offset = self._around, batch.base_offset
+        segment.verified.add(segment.size, segment.size + batch.size)
+        segment.note(offset, batch.size, batch.max_timestamp, around.index_interval)
+        self._producers.record(batch, offset, around.now_ms)
+        self._epochs.begin(batch.leader_epoch, offset)
+        self._checked_bytes += batch.size
 
     def _is_plausible(self, leader_epoch: int) -> bool:
         """Epochs lie outside the checksum: that they only grow is what guards them."""
@@ -207,9 +207,9 @@ class _Recovery:
 
     def _cut(self, segment: Segment, size: int, end: int) -> None:
         """Remove what stands behind the last right batch."""
-        examined = min(size - segment.size, _EXAMINED_BYTES_MAX)
+        examined = min(size - segment.size, EXAMINED_BYTES_MAX)
         rest = segment.log.file.read(segment.size, examined)
-        if _another_follows(rest, end):
+        if another_follows(rest, end):
             self._lost = True
             self._report("the log is damaged at offset {offset}, and ends there now", offset=end)
             self._put_aside(segment.log.file, segment.base_offset, segment.size, size)
@@ -229,7 +229,7 @@ class _Recovery:
         try:
             copy.truncate(0)
             while start < end:
-                piece = file.read(start, min(_CHUNK_BYTES, end - start))
+                piece = file.read(start, min(CHUNK_BYTES, end - start))
                 copy.append([piece])
                 start += len(piece)
             copy.sync()
@@ -272,35 +272,3 @@ class _Recovery:
 
     def _report(self, message: str, **facts: object) -> None:
         _log.error("{partition}: " + message, partition=str(self._name), **facts)
-
-
-def _bytes_to_judge(content: memoryview, available: int) -> int:
-    """How many bytes must be there to say whether a batch is right."""
-    if len(content) < HEADER_SIZE:
-        return min(_CHUNK_BYTES, available)
-    size = batch_size(content)
-    if size <= len(content) or size > available:
-        return 0
-    return min(max(size, _CHUNK_BYTES), available)
-
-
-def _another_follows(content: bytes, expected: int) -> bool:
-    """
-    Whether a whole batch stands somewhere behind the bad one at the beginning.
-
-    What a batch contains may look like one.  Then a torn one is taken for
-    damage, and its bytes are put aside without need.
-    """
-    view = memoryview(content)
-    found = content.find(MAGIC, _MAGIC_AT + 1)
-    while found >= 0:
-        start = found - _MAGIC_AT
-        if start + HEADER_SIZE > len(content):
-            return False
-        size = batch_size(content, start)
-        if HEADER_SIZE <= size <= len(content) - start:
-            batch = RecordBatch(view[start : start + size])
-            if expected < batch.base_offset and batch.has_valid_crc():
-                return True
-        found = content.find(MAGIC, found + 1)
-    return False

@@ -1,0 +1,220 @@
+"""
+Looks at a data directory from outside: reads everything, trusts nothing, changes nothing.
+
+It may be in use by a broker at that moment.  So what is at the end of a log may not be complete yet, and
+files may vanish because their time has come; neither is damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import PurePath
+from typing import Union
+
+from attrs import frozen
+
+from rustlog.errors import StartupError
+from rustlog.interfaces import IFile, IFiles
+from rustlog.log.batch import RecordBatch
+from rustlog.model import TopicInfo, TopicPartition
+from rustlog.storage.datadir import FORMAT, LOGS, STATE
+from rustlog.storage.documents import DamagedDocument, read_document
+from rustlog.storage.segments.checkpoint import Checkpoint
+from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_path
+from rustlog.storage.segments.opening import FORMAT_NAME
+from rustlog.storage.segments.reading import Damage
+from rustlog.storage.segments.walking import EXAMINED_BYTES_MAX, another_follows, checked_batches
+from rustlog.storage.topicfiles import CHECKPOINTS, SUFFIX, TOPICS, topic_from_members
+
+
+@frozen
+class Problem:
+    """
+    Something that is not as it should be.
+
+    @ivar is_damage: what was written is not there any more; otherwise the broker will deal with it.
+    """
+
+    path: PurePath
+    message: str
+    position: int | None = None
+    is_damage: bool = True
+
+    def __str__(self) -> str:
+        place = self.path if self.position is None else f"{self.path} at {self.position}"
+        return f"{place}: {self.message}"
+
+
+@frozen
+class StoredBatch:
+    """A batch, and where it was found."""
+
+    segment: int
+    path: PurePath
+    position: int
+    batch: RecordBatch
+
+
+@frozen
+class StoredPartition:
+    """A partition on disk; C{checkpoint} is where its recovery would begin."""
+
+    name: TopicPartition
+    directory: PurePath
+    checkpoint: Checkpoint | None
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.checkpoint.log_start_offset if self.checkpoint is not None else 0
+
+
+Found = Union[StoredBatch, Problem]
+
+_TORN = "the last {} bytes are no whole batch; the broker completes it, or cuts it off when it starts"
+
+# -- the directory -----------------------------------------------------------------
+
+
+def check_format(files: IFiles, root: PurePath) -> None:
+    """
+    See whether it can be read here at all.
+
+    @raise StartupError: with a sentence that says why not.
+    """
+    try:
+        found = read_document(files, root / FORMAT)
+    except DamagedDocument as damage:
+        raise StartupError(f"{damage}; restore it from a backup") from None
+    if found is None:
+        raise StartupError(f"{root} is not a data directory: there is no file {FORMAT} in it")
+    if found.get("format") != FORMAT_NAME:
+        raise StartupError(f"{root} was written by the store {found.get('format')!r}, not by {FORMAT_NAME!r}")
+
+
+def find_topics(files: IFiles, root: PurePath) -> Iterator[TopicInfo | Problem]:
+    """All topics, and what is wrong with their documents."""
+    for name in files.names(root / TOPICS):
+        path = root / TOPICS / name
+        if name.endswith(SUFFIX):
+            members = _read(files, path)
+            if isinstance(members, Problem):
+                yield members
+            elif members is not None:
+                yield _topic(members, path)
+
+
+def _topic(members: dict[str, object], path: PurePath) -> TopicInfo | Problem:
+    try:
+        return topic_from_members(members, path)
+    except StartupError as error:
+        return Problem(path, str(error))
+
+
+def find_partitions(
+    files: IFiles, root: PurePath, topic: TopicInfo
+) -> Iterator[StoredPartition | Problem]:
+    """The partitions of a topic, and what is wrong with their checkpoints."""
+    for index in range(topic.partitions):
+        path = root / CHECKPOINTS / str(topic.id) / f"{index}{SUFFIX}"
+        members, checkpoint = _read(files, path), None
+        if isinstance(members, Problem):
+            yield members
+        elif members is not None:
+            checkpoint = Checkpoint.from_document(members)
+        directory = root / LOGS / topic.name / str(index)
+        yield StoredPartition(TopicPartition(topic.name, index), directory, checkpoint)
+
+
+def find_strangers(files: IFiles, root: PurePath, topics: set[str]) -> Iterator[Problem]:
+    """A bad state, and logs that belong to no topic."""
+    state = _read(files, root / STATE)
+    if isinstance(state, Problem):
+        yield state
+    elif state is None and topics:
+        yield Problem(root / STATE, "it is missing; restore it from a backup")
+    for name in files.names(root / LOGS):
+        if name not in topics:
+            message = "it belongs to no topic; the broker puts it aside"
+            yield Problem(root / LOGS / name, message, is_damage=False)
+
+
+def _read(files: IFiles, path: PurePath) -> dict[str, object] | Problem | None:
+    try:
+        return read_document(files, path)
+    except FileNotFoundError:
+        return None  # It was there a moment ago.
+    except DamagedDocument as damage:
+        return Problem(path, str(damage).removeprefix(f"{path} "))
+
+
+# -- a partition -------------------------------------------------------------------
+
+
+def segments_of(files: IFiles, partition: StoredPartition) -> list[int]:
+    """The base offsets of its segments, without those that a retention has begun to remove."""
+    bases = base_offsets(files.names(partition.directory))
+    while len(bases) > 1 and bases[1] <= partition.log_start_offset:
+        del bases[0]
+    return bases
+
+
+def walk(files: IFiles, partition: StoredPartition, bases: list[int]) -> Iterator[Found]:
+    """Every batch of some segments of a partition, and every problem, in the order of the log."""
+    end: int | None = None
+    for base in bases:
+        path = segment_path(partition.directory, base, LOG_SUFFIX)
+        if end is not None and end != base:
+            yield Problem(path, f"it begins at offset {base}, but the segment before ends at {end}", 0)
+        try:
+            file = files.open(path)
+        except FileNotFoundError:
+            end = None  # Retention was here.
+            continue
+        try:
+            end = yield from _walk_segment(file, partition, path, base, is_last=base == bases[-1])
+        finally:
+            file.close()
+    if end is not None or not bases:
+        yield from _missing_tail(partition, end)
+
+
+def _missing_tail(partition: StoredPartition, end: int | None) -> Iterator[Problem]:
+    """What was there once, and would not be missed otherwise: the log just ends."""
+    checkpoint = partition.checkpoint
+    if checkpoint is None or checkpoint.next_offset == checkpoint.log_start_offset:
+        return
+    if end is None or end < checkpoint.next_offset:
+        message = f"the log ends at offset {end or 0}, but it has been at {checkpoint.next_offset}"
+        yield Problem(partition.directory, message)
+
+
+def _walk_segment(
+    file: IFile, partition: StoredPartition, path: PurePath, base: int, is_last: bool
+) -> Generator[Found, None, int | None]:
+    """Returns the offset at which the segment ends, or C{None} if that can not be known."""
+    size, end, epoch = file.size, base, 0
+    try:
+        for position, batch in checked_batches(file.read, 0, size, base):
+            if batch.leader_epoch < epoch:
+                # Epochs lie outside the checksum: that they only grow is what guards them.
+                raise Damage(position, f"leader epoch {batch.leader_epoch} follows {epoch}")
+            yield StoredBatch(base, path, position, batch)
+            end, epoch = batch.next_offset, batch.leader_epoch
+    except Damage as damage:
+        if is_last and damage.position >= _synced(partition, base) and _is_torn(file, damage, size, end):
+            yield Problem(path, _TORN.format(size - damage.position), damage.position, is_damage=False)
+            return end
+        yield Problem(path, f"{damage.reason} (offset {end})", damage.position)
+        return None
+    return end
+
+
+def _synced(partition: StoredPartition, base: int) -> int:
+    """Up to where nothing of a segment can be torn."""
+    checkpoint = partition.checkpoint
+    return checkpoint.position if checkpoint is not None and checkpoint.segment == base else 0
+
+
+def _is_torn(file: IFile, damage: Damage, size: int, end: int) -> bool:
+    rest: bytes = file.read(damage.position, min(size - damage.position, EXAMINED_BYTES_MAX))
+    return not another_follows(rest, end)
