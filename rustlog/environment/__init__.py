@@ -4,24 +4,26 @@ What the world is made of: disk, threads, time, chance.
 Everything that rustlog does to the outside goes through an L{Environment}, so that a
 whole broker runs inside one test over a simulated one (L{rustlog.testing}).  The modules
 of this package are the only ones that may use C{os}, C{time}, C{random} and C{uuid4}.
+
+Clients without a reactor use some of these modules.  So nothing of Twisted is imported here.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attrs import field, frozen
-from twisted.internet.interfaces import IReactorTime
-from zope.interface import implementer
 
-from rustlog.interfaces import IFiles, IRandomSource, IStoreObserver, IWallClock, IWorkers
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IReactorTime
+
+    from rustlog.interfaces import IFiles, IRandomSource, IStoreObserver, IWallClock, IWorkers
 
 
-@implementer(IStoreObserver)
-@frozen
-class Unobserved:
-    """For when nobody wants to know."""
+def _unobserved() -> IStoreObserver:
+    from rustlog.environment.unobserved import Unobserved
 
-    def synced(self, files: int, seconds: float, failed: bool) -> None:
-        """See L{IStoreObserver.synced}."""
+    return Unobserved()
 
 
 @frozen
@@ -38,4 +40,4 @@ class Environment:
     clock: IReactorTime
     wall: IWallClock
     random: IRandomSource
-    observer: IStoreObserver = field(factory=Unobserved, kw_only=True)
+    observer: IStoreObserver = field(factory=_unobserved, kw_only=True)

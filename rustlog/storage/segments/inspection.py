@@ -110,9 +110,7 @@ def _topic(members: dict[str, object], path: PurePath) -> TopicInfo | Problem:
         return Problem(path, str(error))
 
 
-def find_partitions(
-    files: IFiles, root: PurePath, topic: TopicInfo
-) -> Iterator[StoredPartition | Problem]:
+def find_partitions(files: IFiles, root: PurePath, topic: TopicInfo) -> Iterator[StoredPartition | Problem]:
     """The partitions of a topic, and what is wrong with their checkpoints."""
     for index in range(topic.partitions):
         path = root / CHECKPOINTS / str(topic.id) / f"{index}{SUFFIX}"
