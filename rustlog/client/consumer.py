@@ -57,10 +57,10 @@ class Consumer:
         self._is_stopping = True
         if self._done is None:
             return succeed(None)
-        if self._polling is not None:
-            self._polling.cancel()
         stopped: Deferred[None] = Deferred()
         self._stopped.append(stopped)
+        if self._polling is not None:
+            self._polling.cancel()
         return stopped
 
     def _end(self, outcome: T) -> T:

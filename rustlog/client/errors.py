@@ -123,6 +123,7 @@ _BY_BEGINNING: dict[str, type[RequestFailed]] = {
     "failed to parse request": InvalidRequest,
     "invalid ": InvalidRequest,
     "corrupt records": InvalidRequest,
+    "topic is internal": InvalidRequest,
     "this store cannot hold": InvalidRequest,
     "storage full": TryAgain,
     "too many connections": TryAgain,

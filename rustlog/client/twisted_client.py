@@ -20,6 +20,7 @@ from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
 from rustlog.client import calls
 from rustlog.client.addresses import DEFAULT_ADDRESS, UnixAddress, parse_address
@@ -92,6 +93,7 @@ class Client:
         self._connection: ClientConnection | None = None
         self._attempt: Deferred[Any] | None = None
         self._waiting: list[Deferred[ClientConnection]] = []
+        self._pauses: list[Deferred[None]] = []
         self._is_closed = False
 
     create_topic = _method(calls.create_topic)
@@ -116,12 +118,23 @@ class Client:
         return Deferred.fromCoroutine(self._do(call))
 
     def pause(self, seconds: float) -> Deferred[None]:
-        """Fires after a while."""
-        return deferLater(self._clock, seconds)
+        """Fires after a while; fails when the client is closed meanwhile."""
+        pause: Deferred[None] = deferLater(self._clock, seconds)
+        self._pauses.append(pause)
+        return pause.addBoth(self._end_pause, pause)
+
+    def _end_pause(self, outcome: Any, pause: Deferred[None]) -> None:
+        self._pauses.remove(pause)
+        if self._is_closed:
+            raise ClientClosed
+        if isinstance(outcome, Failure):
+            outcome.raiseException()
 
     def close(self) -> Deferred[None]:
         """Hang up; what is under way fails.  Fires when that is done; a second call does nothing."""
         self._is_closed = True
+        for each in list(self._pauses):
+            each.cancel()
         if self._attempt is not None:
             self._attempt.cancel()
         connection = self._connection
