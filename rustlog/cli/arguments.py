@@ -8,6 +8,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from attrs import frozen
 
@@ -18,11 +19,29 @@ BOOTSTRAP_VARIABLE = "RUSTLOG_BOOTSTRAP"
 Command = Callable[..., "int | None"]
 
 
+class Parser(ArgumentParser):
+    """
+    A parser that takes options anywhere, between arguments too: C{produce orders -p 0 FILE}.  Plain ones
+    do not, where the number of arguments is open.
+    """
+
+    _is_mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._is_mixing or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True  # What follows comes back here.
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
+
+
 @frozen
 class Commands:
     """A place where commands are added."""
 
-    parsers: _SubParsersAction[ArgumentParser]
+    parsers: _SubParsersAction[Any]
     path: str = "rustlog"
 
     def add(
@@ -34,7 +53,7 @@ class Commands:
         @param broker: it talks to one.
         @param json: it can be told to print JSON.
         """
-        parser = self.parsers.add_parser(
+        parser: ArgumentParser = self.parsers.add_parser(
             name, help=_first_lower(summary), description=summary, formatter_class=RawDescriptionHelpFormatter
         )
         parser.set_defaults(run=run, json=False, yes=False, bootstrap=None)

@@ -16,14 +16,14 @@ status  meaning
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from typing import NoReturn
 
 import rustlog
 from rustlog.cli import broker, completion, consuming, groups, logs, producing, topics
 from rustlog.cli.advice import explain
-from rustlog.cli.arguments import BOOTSTRAP_VARIABLE, Commands
+from rustlog.cli.arguments import BOOTSTRAP_VARIABLE, Commands, Parser
 from rustlog.cli.session import CommandFailed, Session
 from rustlog.client import blocking
 from rustlog.client.addresses import DEFAULT_ADDRESS
@@ -42,9 +42,9 @@ _EPILOG = f"""
 """
 
 
-def make_parser() -> ArgumentParser:
+def make_parser() -> Parser:
     """All commands."""
-    parser = ArgumentParser(
+    parser = Parser(
         prog="rustlog", description="Talk to a rustlog broker; look into its files.", epilog=_EPILOG
     )
     parser.add_argument("--version", action="version", version=f"rustlog {rustlog.__version__}")
@@ -58,7 +58,8 @@ def main(
     arguments: Sequence[str], console: Console, connect: Callable[[str], Client] = blocking.connect
 ) -> int:
     """Do what a command line says; the exit status."""
-    options = make_parser().parse_args(arguments)
+    with redirect_stderr(console.stderr):
+        options = make_parser().parse_args(arguments)
     options.bootstrap = options.bootstrap or console.variables.get(BOOTSTRAP_VARIABLE) or DEFAULT_ADDRESS
     session = Session(options, console, connect)
     try:
