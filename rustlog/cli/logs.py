@@ -130,7 +130,7 @@ def _batch_text(partition: StoredPartition, found: StoredBatch) -> bytes:
     batch = found.batch
     return (
         f"{partition.name} {batch.base_offset}..{batch.last_offset}: {count(batch.record_count, 'record')}, "
-        f"{batch.size} bytes at {found.position} of {found.path.name}, {_codec(found)}, "
+        f"{batch.size} bytes at {found.position} of {found.path.name}, codec {_codec(found)}, "
         f"leader epoch {batch.leader_epoch}, {time_text(batch.max_timestamp) or 'no timestamp'}\n"
     ).encode()
 
@@ -165,10 +165,9 @@ def _codec(found: StoredBatch) -> str:
     from rustlog.log.codecs import Codec
 
     try:
-        name = Codec(found.batch.codec).name.lower()
+        return Codec(found.batch.codec).name.lower()
     except ValueError:
-        return f"codec {found.batch.codec}"
-    return "not compressed" if name == "none" else name
+        return str(found.batch.codec)
 
 
 # -- the directory --
