@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import IO, BinaryIO, TextIO
@@ -44,10 +43,6 @@ class Console:
         """A time without a zone is one of this machine's."""
         return when.astimezone()
 
-    def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
-
     def silence(self) -> None:
         """Nobody reads any more: let what is still to be written go nowhere, without a word."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -59,7 +54,8 @@ def real_console() -> Console:
     """The one that this process was started with."""
     return Console(
         stdin=sys.stdin.buffer,
-        stdout=sys.stdout.buffer,
+        # Not C{sys.stdout.buffer}: with PYTHONUNBUFFERED that may write less than it is given.
+        stdout=open(sys.stdout.fileno(), "wb", closefd=False),
         stderr=sys.stderr,
         variables=os.environ,
         can_ask=_is_terminal(sys.stdin) and _is_terminal(sys.stderr),
