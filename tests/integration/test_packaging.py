@@ -46,6 +46,8 @@ def assert_works(installation: Installation) -> None:
     assert installation.ask(found.format("IWireProtocol")) == "['http', 'kafka', 'rustlog']"
     version = installation.ask("rustlog.__version__")
     assert installation.twistd("-n", "rustlog", "--version") == f"rustlog {version}\n"
+    tool = [str(installation.place / "bin" / "rustlog"), "version"]
+    assert run(tool, installation.elsewhere) == f"rustlog {version}\n"
 
 
 def modules_of_checkout() -> set[str]:
@@ -89,6 +91,7 @@ def test_install(
     installation.pip("uninstall", "--yes", "rustlog")
     assert "A log broker" not in installation.twistd("--help")
     assert not (installation.site_packages / "twisted" / "plugins" / "rustlog_plugin.py").exists()
+    assert not (installation.place / "bin" / "rustlog").exists()
 
 
 def test_editable_install(installation: Installation, tmp_path: Path) -> None:
