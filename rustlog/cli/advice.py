@@ -45,6 +45,10 @@ def _choose_group(session: Session) -> str:
     return f"{likely}'rustlog group list' shows all"
 
 
+def _stop_members(session: Session) -> str:
+    return "stop its consumers first"
+
+
 def _describe(session: Session) -> str:
     return f"'rustlog topic describe {session.options.topic}' shows it"
 
@@ -70,6 +74,7 @@ _ADVICE: dict[type[ClientError], Callable[[Session], str]] = {
     errors.ConnectionLost: _look_again,
     errors.TopicNotFound: _choose_topic,
     errors.GroupNotFound: _choose_group,
+    errors.GroupInUse: _stop_members,
     errors.AlreadyExists: _describe,
     errors.OffsetOutOfRange: _choose_offset,
     errors.NotUnderstood: _ask_for_help,

@@ -97,25 +97,27 @@ def walk(parser: ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Node]:
 
 # -- bash and zsh --
 
+# No variable may be called path: in zsh that is where programs are looked for.
+
 _BASH = """\
 # Completion of rustlog.  In ~/.bashrc: source <(rustlog completion bash)
 _rustlog() {{
-    local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path="" words="" i
+    local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" seen="" words="" i
     for ((i = 1; i < COMP_CWORD; i++)); do
-        case "$path ${{COMP_WORDS[i]}}" in
-            {paths}) path="$path ${{COMP_WORDS[i]}}" ;;
+        case "$seen ${{COMP_WORDS[i]}}" in
+            {paths}) seen="$seen ${{COMP_WORDS[i]}}" ;;
         esac
     done
-    case "$path $before" in
+    case "$seen $before" in
 {choices}
     esac
     if [ -z "$words" ]; then
-        case "$path" in
+        case "$seen" in
 {words}
         esac
         case "$current" in
             -*) ;;
-            *) case "$path" in
+            *) case "$seen" in
 {names}
             esac ;;
         esac

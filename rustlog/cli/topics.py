@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 import attrs
 
 from rustlog.cli.arguments import Commands, add_yes, natural, positive, setting
@@ -41,15 +43,7 @@ def _add_create(topics: Commands) -> None:
     parser.add_argument(
         "-p", "--partitions", type=positive, metavar="N", help="[default: as the broker likes]"
     )
-    parser.add_argument(
-        "-s",
-        "--set",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of the topic",
-    )
+    _add_set(parser)
     parser.add_argument("--if-not-exists", action="store_true", help="it is fine if it exists already")
 
 
@@ -57,17 +51,16 @@ def _add_alter(topics: Commands) -> None:
     parser = topics.add("alter", alter_topic, "Add partitions to a topic, change its settings.")
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("-p", "--partitions", type=positive, metavar="N", help="how many it is to have")
-    parser.add_argument(
-        "-s",
-        "--set",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of the topic",
-    )
+    _add_set(parser)
     parser.add_argument(
         "-u", "--unset", action="append", default=[], metavar="KEY", help="a setting to leave to the broker"
+    )
+
+
+def _add_set(parser: ArgumentParser) -> None:
+    help_text = "a setting of the topic; may be repeated"
+    parser.add_argument(
+        "-s", "--set", type=setting, action="append", default=[], metavar="KEY=VALUE", help=help_text
     )
 
 

@@ -84,6 +84,10 @@ class GroupNotFound(NotFound):
     """The group has never committed anything."""
 
 
+class GroupInUse(RequestFailed):
+    """Members of the group are at work, over a protocol that has such."""
+
+
 class AlreadyExists(RequestFailed):
     """There is one of that name."""
 
@@ -116,10 +120,12 @@ _BY_BEGINNING: dict[str, type[RequestFailed]] = {
     "partition not found": TopicNotFound,
     "topic not found": TopicNotFound,
     "group not found": GroupNotFound,
+    "group not empty": GroupInUse,
     "topic exists already": AlreadyExists,
     "offset out of range": OffsetOutOfRange,
     "max frame size exceeded": TooLarge,
     "records too large": TooLarge,
+    "metadata too large": TooLarge,
     "failed to parse request": InvalidRequest,
     "invalid ": InvalidRequest,
     "corrupt records": InvalidRequest,
@@ -128,6 +134,7 @@ _BY_BEGINNING: dict[str, type[RequestFailed]] = {
     "storage full": TryAgain,
     "too many connections": TryAgain,
     "the broker is stopping": TryAgain,
+    "coordinator not available": TryAgain,
     "storage failed": BrokerFailed,
     "damaged log": BrokerFailed,
     "the write failed": BrokerFailed,

@@ -204,29 +204,27 @@ def test_completion(broker: Daemon, shell: str, tmp_path: Path) -> None:
     program.chmod(0o755)
     (tmp_path / "completion").write_bytes(run(broker, "completion", shell).stdout)
     for line, expected in (
-        ("rustlog to", {"topic"}),
-        ("rustlog group re", {"reset-offsets"}),
-        ("rustlog consume --offset-r", {"--offset-reset"}),
-        ("rustlog consume --offset-reset ear", {"earliest"}),
-        ("rustlog topic describe ord", {"orders"}),
-        ("rustlog completion z", {"zsh"}),
+        ("rustlog to", "topic"),
+        ("rustlog group re", "reset-offsets"),
+        ("rustlog consume --offset-r", "--offset-reset"),
+        ("rustlog consume --offset-reset ear", "earliest"),
+        ("rustlog topic describe ord", "orders"),
+        ("rustlog completion z", "zsh"),
     ):
-        assert expected == set(_complete(shell, line, tmp_path, variables(broker))), line
+        found = _complete(shell, line, tmp_path, variables(broker))
+        # In zsh it is not the script that drops what does not fit.
+        assert expected in found if shell == "zsh" else found == [expected], line
 
 
 def _complete(shell: str, line: str, directory: Path, variables: dict[str, str]) -> list[str]:
-    words = line.split(" ")
+    call = f"COMP_WORDS=({line}); COMP_CWORD={len(line.split()) - 1}; _rustlog"
     scripts = {
-        "bash": (
-            f"source ./completion; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
-            'COMP_LINE="$*"; _rustlog; printf "%s\\n" "${COMPREPLY[@]}"'
-        ),
+        "bash": f'source ./completion; {call}; printf "%s\\n" "${{COMPREPLY[@]}}"',
         "fish": f"source ./completion; complete -C '{line}' | cut -f 1",
         "zsh": (
             "autoload -U compinit && compinit -u -D; source ./completion; "
-            f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
-            "emulate -L sh; setopt kshglob noshglob braceexpand ksharrays; compgen() { print -l -- ${=2} | "
-            f'grep -e "^{words[-1]}"; }}; _rustlog; print -l -- "${{COMPREPLY[@]}}"'
+            f"emulate -L sh; setopt kshglob noshglob braceexpand ksharrays; {call}; "
+            'print -l -- "${COMPREPLY[@]}"'
         ),
     }
     done = subprocess.run(

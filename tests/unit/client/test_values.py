@@ -45,6 +45,7 @@ class ErrorTests(SynchronousTestCase):
             ("partition not found: topic=a, partition=1", errors.TopicNotFound),
             ("topic not found: a", errors.TopicNotFound),
             ("group not found: g", errors.GroupNotFound),
+            ("group not empty: g", errors.GroupInUse),
             ("topic exists already: a", errors.AlreadyExists),
             ("offset out of range: 1 is not within 2..3", errors.OffsetOutOfRange),
             ("invalid topic name: it is empty", errors.InvalidRequest),
@@ -58,7 +59,10 @@ class ErrorTests(SynchronousTestCase):
 
     def test_every_sentence_is_known(self) -> None:
         """Whatever the broker has a sentence for has a class, but for what its clients never meet."""
-        unmet = ("out of order", "stale ", "group {0.group} was changed")
+        unmet = (
+            "out of order", "stale ", "unknown member", "member id", "fenced instance",
+            "inconsistent protocol", "group {", "rebalance in progress", "not the coordinator",
+        )  # fmt: skip
         for sentence in (*told._SENTENCES.values(), told.INTERNAL_ERROR):
             if not sentence.startswith(unmet):
                 self.assertIsNot(type(failure_for(sentence)), errors.RequestFailed, sentence)
