@@ -39,7 +39,7 @@ from rustlog.results import Result, deferred
 
 SNAPSHOT_BYTES_MIN = 512 * 1024
 """
-So much journal at least lies between two snapshots: about 4,000 commits, which are replayed in a tenth of
+So much journal at least lies between two snapshots: about 5,000 commits, which are replayed in a tenth of
 a second.
 """
 
