@@ -174,6 +174,8 @@ class RequestWork(Work):
         self.name = api.name
         self.overlaps = api.overlaps
         self.is_cancellable = api.is_cancellable
+        self._pending: Deferred[Any] | None = None
+        self._is_hurried = False
 
     def start(self) -> Any:
         if self._connection.services.is_traced:
@@ -189,7 +191,14 @@ class RequestWork(Work):
         except Exception:
             # Whatever goes wrong, the client is told, one way or the other.
             return self._explain(Failure())
-        return _plain(result).addCallback(self._encode).addErrback(self._explain)
+        self._pending = _plain(result)
+        return self._pending.addCallback(self._encode).addErrback(self._explain)
+
+    def hurry(self) -> None:
+        """The broker stops.  Who waits for something to happen sees the end, and looks for it elsewhere."""
+        if self.is_cancellable and self._pending is not None and not self._pending.called:
+            self._is_hurried = True
+            self._pending.cancel()
 
     def _call(self) -> Call:
         connection, api, version = self._connection, self._api, self._header.version
@@ -215,7 +224,8 @@ class RequestWork(Work):
         error = failure.value
         assert error is not None
         if isinstance(error, CancelledError):
-            return failure  # The client is gone.
+            # Otherwise the client is gone.
+            return NO_ANSWER if self._is_hurried else failure
         if isinstance(error, HangUp):
             return self._hang_up(str(error))
         if isinstance(error, Unreadable):

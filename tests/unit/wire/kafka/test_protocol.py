@@ -237,6 +237,20 @@ class OrderTests(ConnectionCase):
         self.assertEqual(self.world.capacity.budget.requests.used, 0)
 
 
+    def test_stop_during_a_long_poll(self) -> None:
+        """Nobody waits for data from a broker that stops; what can be answered is."""
+        self.make()
+        self.client.send_produce(produce_request(batch_of(b"a")))
+        self.client.send_fetch(fetch_request(1, max_wait_ms=30_000))
+        self.assertEqual(len(self.client.received()), 1)
+        drained = self.world.kafka.drain()
+        self.client.settle()
+        self.assertTrue(self.client.transport.is_write_closed or self.client.is_gone)
+        self.client.disconnect()
+        self.successResultOf(drained)
+        self.assertEqual(self.world.clock.getDelayedCalls(), [])
+
+
 class AddressTests(ConnectionCase):
     def advertised(self, address: Any, told: tuple[str, int] | None = None) -> tuple[str, int]:
         self.world.kafka.listener = evolve(self.world.listener, advertised=told)
