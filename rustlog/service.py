@@ -200,8 +200,12 @@ class BrokerService(Service):
         def is_active(group: str) -> bool:
             return self._coordinator is not None and self._coordinator.is_active(group)
 
+        def forget_group(group: str) -> Deferred[None]:
+            return succeed(None) if self._coordinator is None else self._coordinator.forget_unused(group)
+
         minutes = self._config.broker.offsets_retention_minutes
-        return Expiry(offsets, log_store.catalog, self._environment.wall, minutes, is_active)
+        wall = self._environment.wall
+        return Expiry(offsets, log_store.catalog, wall, minutes, is_active, forget_group)
 
     def _not_taken_over(self, failure: Failure) -> None:
         self._log.failure("members of groups that are gone are not noticed", failure)

@@ -222,6 +222,21 @@ class GroupCoordinator:
             self._let_go(cell)
 
     @inlineCallbacks
+    def forget_unused(self, name: str) -> Steps[None]:
+        """Forget a group that has neither members nor committed anything; leave any other alone."""
+        try:
+            cell: Cell = yield self._hold(name)
+        except CoordinatorNotAvailable:
+            return  # The log says why.
+        try:
+            if cell.version and cell.group.is_idle and not (yield self._store.fetch(name)):
+                yield self.delete(name)
+        except (GroupNotEmpty, GroupNotFound):
+            pass  # It has changed meanwhile.
+        finally:
+            self._let_go(cell)
+
+    @inlineCallbacks
     def describe(self, name: str) -> Steps[GroupMembership]:
         """One group.  Fails with C{GroupNotFound}."""
         cell = yield self._hold_existing(name)

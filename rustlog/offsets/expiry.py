@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.logger import Logger
 
 from rustlog.interfaces import IOffsetExpiry, IOffsetStore, ITopicCatalog, IWallClock
@@ -25,12 +25,18 @@ def nobody(group: str) -> bool:
     return False
 
 
+def keep(group: str) -> Deferred[None]:
+    """Where there is no coordinator, there is nothing to know of a group but its offsets."""
+    return succeed(None)
+
+
 @define(eq=False)
 class Expiry:
     """
     Forgets what groups have committed.
 
     @ivar is_active: whether a group has members.
+    @ivar forget_group: forgets a group, if it has neither members nor offsets any more.
     """
 
     _offsets: IOffsetStore
@@ -38,6 +44,7 @@ class Expiry:
     _wall: IWallClock
     _retention_minutes: int
     is_active: Callable[[str], bool] = nobody
+    forget_group: Callable[[str], Deferred[None]] = keep
     _left: list[str] = field(factory=list, init=False)
 
     _log = Logger()
@@ -64,6 +71,7 @@ class Expiry:
         count = 0 if expiring is None else (yield expiring.expire(group, before_ms))
         if count:
             self._log.info("forgot {count} old offsets of {group}", count=count, group=group)
+        yield self.forget_group(group)
 
     @inlineCallbacks
     def forget_orphans(self) -> Generator[Deferred[Any], Any, None]:

@@ -277,6 +277,7 @@ class RestartTests(CoordinatorCase):
             error = self.failureResultOf(self.join("damaged"), CoordinatorNotAvailable)
             self.assertIn("can not be read", str(error.value))
         self.assertEqual(self.successResultOf(self.coordinator.describe_all()), [])
+        self.successResultOf(self.coordinator.forget_unused("damaged"))
         self.successResultOf(self.coordinator.delete("damaged"))
         self.assertEqual(self.settle("damaged").generation, 1)
 
@@ -437,6 +438,31 @@ class AdministrationTests(CoordinatorCase):
         self.patch(self.store, "delete", lambda group: fail(StorageFull()))
         self.failureResultOf(self.coordinator.delete("billing"), StorageFull)
         self.assertEqual(self.settle().generation, 1)
+
+    def test_forget_unused(self) -> None:
+        """What nobody uses, and has committed nothing, is forgotten; nothing else is."""
+        self.settle("active")
+        self.leave(self.settle("deserted"), "deserted")
+        worked = self.settle("worked")
+        self.successResultOf(self.commit(worked, group="worked"))
+        self.leave(worked, "worked")
+        for name in ("active", "deserted", "worked", "nobody"):
+            self.successResultOf(self.coordinator.forget_unused(name))
+        self.assertEqual(self.successResultOf(self.store.groups()), ("active", "worked"))
+        self.assertEqual(list(self.coordinator._cells), ["active"])
+
+    def test_join_while_forgetting(self) -> None:
+        """Somebody who comes meanwhile keeps it alive."""
+        joined = self.settle()
+        self.leave(joined)
+        fetched: Deferred[dict[Any, Any]] = Deferred()
+        self.patch(self.store, "fetch", lambda group: fetched)
+        forgetting = self.coordinator.forget_unused("billing")
+        waiting = self.join()
+        fetched.callback({})
+        self.successResultOf(forgetting)
+        self.clock.advance(3)
+        self.assertEqual(self.successResultOf(waiting).generation, joined.generation + 2)
 
     def test_delete_offsets(self) -> None:
         """What members read stays; the rest can go."""

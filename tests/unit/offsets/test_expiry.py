@@ -83,6 +83,21 @@ class ExpiryTests(SynchronousTestCase):
             self.assertEqual(self.groups(), ("both", "young"))
             self.assertEqual(set(self.finish(self.offsets.fetch("both"))), {ORDERS_1})
 
+    def test_groups_go(self) -> None:
+        """Of each group without members, who knows its members is asked to forget it, if nothing is left."""
+        asked: list[str] = []
+
+        def forget(group: str) -> Deferred[None]:
+            asked.append(group)
+            return succeed(None)
+
+        self.expiry.forget_group = forget
+        self.expiry.is_active = lambda group: group == "active"
+        self.commit("active", RETENTION_MINUTES + 1)
+        self.commit("old", RETENTION_MINUTES + 1)
+        self.run_through()
+        self.assertEqual(asked, ["old"])
+
     def test_time_passes(self) -> None:
         """An offset that is not committed again grows old; one that is, does not, however low."""
         self.commit("idle", 0)
