@@ -107,8 +107,9 @@ class GenerationBegan:
     def __str__(self) -> str:
         if not self.members:
             return f"group {short(self.group)}: nobody is left in generation {self.generation}"
+        members = "1 member" if self.members == 1 else f"{self.members} members"
         return (
-            f"group {short(self.group)}: generation {self.generation} is stable with {self.members} members, "
+            f"group {short(self.group)}: generation {self.generation} is stable with {members}, "
             f"assigned by {short(self.leader_id)} ({short(self.protocol_name)})"
         )
 

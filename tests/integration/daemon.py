@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -249,3 +250,15 @@ def every_now_and_then(what: str, describe: Any = str) -> Iterator[None]:
         yield
         time.sleep(0.01)
     raise AssertionError(f"waited in vain until {what}\n{describe()}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on, nor is given for outgoing connections: for brokers that keep theirs."""
+    for port in random.sample(range(15_000, 32_000), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("there is no free port")
