@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.seeds import seeds
 from tests.unit.groups.world import World
+from tests.unit.offsets.stores import FileStores, TopicStores
 
 FAULTY_SECONDS = 60
 PATIENCE_SECONDS = 120
@@ -20,18 +23,28 @@ class SimulationTests(SynchronousTestCase):
         In one generation a partition has one owner; commits of old generations are refused, and none goes to
         another group; when accidents end, all groups become stable.
         """
-        accepted = rejected = 0
-        for seed in seeds(60):
-            world = World(seed, groups=2, processes=3)
-            world.turn(FAULTY_SECONDS)
-            world.heal()
-            self.settle(world, seed)
-            world.check_disk()
-            self.assertEqual(world.problems, [], f"seed {seed}")
-            accepted += world.accepted
-            rejected += world.rejected
-        self.assertGreater(accepted, 0, "commits were tried")
-        self.assertGreater(rejected, 0, "some of them in vain")
+        worlds = [self.live(seed) for seed in seeds(100)]
+        self.assertGreater(sum(each.accepted for each in worlds), 0, "commits were tried")
+        self.assertGreater(sum(each.rejected for each in worlds), 0, "some of them in vain")
+
+    def test_file(self) -> None:
+        """The same with the store C{file}, on a simulated disk."""
+        for seed in seeds(30):
+            self.live(seed, FileStores())
+
+    def test_topic(self) -> None:
+        """The same with the store C{topic}, over segments on a simulated disk."""
+        for seed in seeds(30):
+            self.live(seed, TopicStores())
+
+    def live(self, seed: int, stores: Any = None) -> World:
+        world = World(seed, groups=2, processes=3, stores=stores)
+        world.turn(FAULTY_SECONDS)
+        world.heal()
+        self.settle(world, seed)
+        world.check_disk()
+        self.assertEqual(world.problems, [], f"seed {seed}")
+        return world
 
     def settle(self, world: World, seed: int) -> None:
         for _ in range(PATIENCE_SECONDS):

@@ -36,7 +36,7 @@ from rustlog.groups.values import Committer, GroupLimits, Join, Joined, Leaving,
 from rustlog.interfaces import IOffsetStore
 from rustlog.model import Committed, TopicPartition
 from rustlog.offsets.memory import MemoryOffsets
-from rustlog.testing.environment import SeededRandom
+from rustlog.testing.environment import SeededRandom, simulated_environment
 
 PARTITIONS = 4
 TOPIC = "orders"
@@ -119,13 +119,69 @@ class LosingStore:
         return late
 
 
+class Machine:
+    """Where the broker runs: a store whose writes are under way when the power fails."""
+
+    def __init__(self, world: World) -> None:
+        self.clock = world.clock
+        self._chance = world.chance
+        self._disk = MemoryOffsets()
+
+    def start(self) -> Any:
+        """The store, opened."""
+        self._store = LosingStore(self._disk, self.clock, self._chance)
+        return self._store
+
+    def lose_power(self) -> None:
+        """All is lost but what is on the disk."""
+        self._disk = self._store.lose_power()
+
+    def turn(self, seconds: float) -> None:
+        """Time passes; here, it is that of the world."""
+
+    def look(self, question: str, *arguments: Any) -> Any:
+        """What the disk knows."""
+        return self.finish(getattr(self._disk, question)(*arguments))
+
+    def finish(self, result: Deferred[Any]) -> Any:
+        outcomes: list[Any] = []
+        result.addCallback(outcomes.append)
+        while not outcomes:
+            self.turn(0.002)
+        return outcomes[0]
+
+
+class DiskMachine(Machine):
+    """The same with a real store, on a simulated disk, behind a clock of its own that ends with the power."""
+
+    def __init__(self, world: World, seed: int, stores: Any) -> None:
+        super().__init__(world)
+        self._environment = simulated_environment(seed)
+        self._stores = stores
+        self.clock = self._environment.clock
+
+    def start(self) -> Any:
+        self._store = self.finish(self._stores.open(self._environment))
+        return self._store
+
+    def lose_power(self) -> None:
+        self._environment = self._environment.after_crash()
+        self.clock = self._environment.clock
+
+    def turn(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    def look(self, question: str, *arguments: Any) -> Any:
+        return self.finish(getattr(self._store, question)(*arguments))
+
+
 class World:
     """
     @ivar is_faulty: whether connections break, processes die and power fails.
     @ivar owners: what members were told, by group and generation.
     """
 
-    def __init__(self, seed: int, groups: int, processes: int) -> None:
+    def __init__(self, seed: int, groups: int, processes: int, stores: Any = None) -> None:
         self.chance = Random(seed)
         self.clock = Clock()
         self.is_faulty = True
@@ -135,7 +191,7 @@ class World:
         self.life = 0
         self.accepted = 0
         self.rejected = 0
-        self._disk = MemoryOffsets()
+        self._machine = Machine(self) if stores is None else DiskMachine(self, seed, stores)
         self._start()
         names = [f"group {number}" for number in range(groups)]
         self.processes = [
@@ -147,15 +203,13 @@ class World:
             each.start(self.chance.uniform(0, 3))
 
     def _start(self) -> None:
-        self.store = LosingStore(self._disk, self.clock, self.chance)
-        self.coordinator = GroupCoordinator(
-            self.store, self.clock, SeededRandom(self.chance), LIMITS  # type: ignore[arg-type]
-        )
+        store = self._machine.start()
+        self.coordinator = GroupCoordinator(store, self._machine.clock, SeededRandom(self.chance), LIMITS)
         self.coordinator.start()
 
     def lose_power(self) -> None:
         """The broker is gone, and is back at once; all connections are lost."""
-        self._disk = self.store.lose_power()
+        self._machine.lose_power()
         self.coordinator.stop()
         self.life += 1
         self._start()
@@ -165,6 +219,7 @@ class World:
         end = self.clock.seconds() + seconds
         while self.clock.seconds() < end:
             self.clock.advance(0.25)
+            self._machine.turn(0.25)
             if self.is_faulty:
                 self._have_accidents()
 
@@ -200,8 +255,8 @@ class World:
 
     def check_disk(self) -> None:
         """Nobody's commit is in another group."""
-        for group in self._now(self._disk.groups()):
-            for committed in self._now(self._disk.fetch(group)).values():
+        for group in self._machine.look("groups"):
+            for committed in self._machine.look("fetch", group).values():
                 if json.loads(committed.metadata)["group"] != group:
                     self.problems.append(f"{group} has {committed.metadata}")
 
@@ -213,11 +268,6 @@ class World:
             if alive and (owned != list(range(PARTITIONS)) or len({each.generation for each in alive}) != 1):
                 return False
         return True
-
-    def _now(self, result: Deferred[Any]) -> Any:
-        outcomes: list[Any] = []
-        result.addCallback(outcomes.append)
-        return outcomes[0]
 
 
 class Process:
