@@ -66,7 +66,8 @@ class Session:
         self.tell(table(titles, rows), value)
 
     def remark(self, text: str) -> None:
-        """Say something that is not part of the output."""
+        """Say something that is not part of the output, behind what is."""
+        self.console.stdout.flush()
         self.console.stderr.write(f"{text}\n")
         self.console.stderr.flush()
 

@@ -188,7 +188,7 @@ def test_verify(broker: Daemon) -> None:
     done = run(broker, "log", "verify", "data", status=1)
     assert b"damaged: data/logs/orders/0/0.log at 0: the checksum does not match (offset 0)" in done.stdout
     assert b"0.log at 0" in run(broker, "log", "dump", "data", "orders-0", status=1).stderr
-    assert b"there are: orders" in run(broker, "log", "dump", "data", "nope", status=1).stderr
+    assert b", orders\n" in run(broker, "log", "dump", "data", "nope", status=1).stderr
     assert b"there is no directory nowhere" in run(broker, "log", "verify", "nowhere", status=1).stderr
     assert b"is not a data directory" in run(broker, "log", "verify", ".", status=1).stderr
 

@@ -235,6 +235,9 @@ class ConsumeTests(ToolCase):
             def write(self, data: bytes) -> None:
                 raise BrokenPipeError
 
+            def flush(self) -> None:
+                raise BrokenPipeError
+
             def getvalue(self) -> bytes:
                 return b""
 
