@@ -32,6 +32,7 @@ from rustlog.wire.kafka import schema
 from rustlog.wire.kafka.errors import ErrorCode
 from rustlog.wire.kafka.schema import Entity, make, response_class
 from rustlog.wire.kafka.settings import KafkaSettings
+from rustlog.wire.pipeline import Work
 
 
 class HangUp(Exception):
@@ -72,6 +73,7 @@ class Call:
     A request to be answered.
 
     @ivar request: of C{kio}'s class for this version, unless the API has a codec of its own.
+    @ivar work: is told, for the log, which topic and partition it is about, and of how many records.
     """
 
     api: Api
@@ -79,6 +81,7 @@ class Call:
     request: Entity
     context: RequestContext
     services: Services
+    work: Work = field(factory=Work)
 
     def respond(self, **fields: Any) -> Entity:
         """The response in this version; see L{make <rustlog.wire.kafka.schema.make>}."""

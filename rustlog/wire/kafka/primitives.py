@@ -147,6 +147,9 @@ class FlexibleReader(Reader):
 
     def _varint(self) -> int:
         view, position = self.view, self.position
+        if position < len(view) and view[position] < 0x80:
+            self.position = position + 1  # Most are small.
+            return view[position]
         value = 0
         for shift in range(0, 7 * _VARINT_BYTES_MAX, 7):
             if position >= len(view):

@@ -208,7 +208,7 @@ class RequestWork(Work):
         request = api.codec.decode(api, version, payload, begin)
         if api.key == API_VERSIONS and version >= 3:
             connection.software = f"{request.client_software_name} {request.client_software_version}"
-        return Call(api, version, request, connection.context, connection.services)
+        return Call(api, version, request, connection.context, connection.services, self)
 
     def _encode(self, response: Any) -> Answer:
         api, version = self._api, self._header.version

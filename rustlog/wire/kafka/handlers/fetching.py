@@ -134,7 +134,7 @@ def _judge_epoch(call: Call, name: str, want: PartitionWant) -> ErrorCode | None
 
 def _respond(call: Call, plan: _Plan, answers: Answers) -> FetchResponse:
     if call.services.is_traced:
-        _trace(plan, answers)
+        _trace(call, plan, answers)
     wants_aborted = call.request.isolation_level == Isolation.READ_COMMITTED.value
     results: list[Any] = list(plan.results)
     for place, want, answer in zip(plan.places, plan.wants, answers, strict=True):
@@ -204,7 +204,7 @@ def _cut(found: PartitionRecords, limit: int, at_least_one: bool) -> int:
 # -- what is told at DEBUG -------------------------------------------------------------
 
 
-def _trace(plan: _Plan, answers: Answers) -> None:
+def _trace(call: Call, plan: _Plan, answers: Answers) -> None:
     for want, answer in zip(plan.wants, answers, strict=True):
         _log.debug(
             "Fetch request for topic: {topic}, offset: {offset}, max_bytes: {max_bytes}",
@@ -212,12 +212,11 @@ def _trace(plan: _Plan, answers: Answers) -> None:
             offset=want.offset,
             max_bytes=want.max_bytes,
         )
+        call.work.topic, call.work.partition = want.topic, want.partition
         if isinstance(answer, Fetched):
-            _log.debug(
-                "Retrieved {count} messages from topic {topic}",
-                count=_count(answer.slices),
-                topic=want.topic,
-            )
+            count = _count(answer.slices)
+            call.work.records += count
+            _log.debug("Retrieved {count} messages from topic {topic}", count=count, topic=want.topic)
         else:
             _log.debug("Nothing retrieved from topic {topic}: {reason}", topic=want.topic, reason=str(answer))
 

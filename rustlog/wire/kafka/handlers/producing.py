@@ -142,7 +142,7 @@ def _place(call: Call, outcomes: list[Outcome | None], appended: Appends) -> Pro
 
 def _respond(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> ProduceResponse | None:
     if call.services.is_traced:
-        _trace(request, outcomes)
+        _trace(call, request, outcomes)
     if request.acks == 0:
         _say_nothing(outcomes)
         return None
@@ -168,13 +168,16 @@ def _result(index: int, outcome: Outcome) -> PartitionResult:
     return PartitionResult(index, code_for(outcome), error_message=message_for(outcome))
 
 
-def _trace(request: ProduceRequest, outcomes: list[Outcome]) -> None:
+def _trace(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> None:
     remaining = iter(outcomes)
     for topic in request.topics:
         name = topic.name or str(topic.topic_id)
         _log.debug("Produce request for topic: {topic}", topic=name)
-        for _, outcome in zip(topic.partitions, remaining, strict=False):
+        for index, records in topic.partitions:
+            outcome = next(remaining)
+            call.work.topic, call.work.partition = name, index
             if isinstance(outcome, Appended):
+                call.work.records += RecordBatch(records or b"").record_count
                 _log.debug(
                     "Message stored at offset {offset} in topic {topic}",
                     offset=outcome.base_offset,

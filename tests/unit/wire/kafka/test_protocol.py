@@ -275,7 +275,7 @@ class LogTests(ConnectionCase):
         return [
             (each["log_level"].name, each["log_format"].format_map(each))
             for each in self.events
-            if each["log_namespace"].startswith("rustlog.wire") and "kafka Produce" not in each["log_format"]
+            if each["log_namespace"].startswith("rustlog.wire")
         ]
 
     def test_what_is_told(self) -> None:
@@ -298,6 +298,12 @@ class LogTests(ConnectionCase):
         ]
         self.assertEqual([each for each in told if each in wanted], wanted)
         self.assertTrue(told[-1][1].startswith("Sent response ("), told[-1])
+        summaries = [
+            (each["request"], each["topic"], each["partition"], each["records"])
+            for each in self.events
+            if "records" in each
+        ]
+        self.assertEqual(summaries, [("Produce", "test-topic", 0, 1), ("Fetch", "test-topic", 0, 1)])
 
     def test_what_is_not_told(self) -> None:
         """Otherwise nothing is said of a request."""
