@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rustlog.config import DEFAULTS
+from rustlog.config import DEFAULTS, own_settings
 from rustlog.judging import PARTITIONS_MAX
 from rustlog.observability.figures import Figures, GroupFigures, LagFigures, TopicFigures
 from rustlog.observability.holdings import NAME_LENGTH_MAX, SERIES_MAX
@@ -33,6 +33,8 @@ from rustlog.wire.kafka.handlers import (
     records,
     topics,
 )
+from rustlog.wire.kafka.primitives import ITEMS_MAX
+from rustlog.wire.kafka.settings import KafkaSettings
 from rustlog.wire.rustlog import errors
 from rustlog.wire.rustlog.codec import CONTAINERS_MAX, decode_request
 from rustlog.wire.rustlog.messages import FRAME_BYTES_MAX, REQUESTS
@@ -98,6 +100,15 @@ class SettingsReferenceTests(SynchronousTestCase):
     def test_broker(self) -> None:
         """The same for the settings of the broker."""
         self.check("Settings of the broker", BrokerConfig)
+
+    def test_kafka(self) -> None:
+        """And for those of the Kafka protocol."""
+        table = rows(page("docs/reference/settings.md"), "Settings of protocols")
+        expected = {
+            f"kafka.{key}": [str(each.default) if each.default != "" else "none", each.metadata["doc"]]
+            for key, each in own_settings(KafkaSettings).items()
+        }
+        self.assertEqual({key: cells for key, cells in table.items() if key.startswith("kafka.")}, expected)
 
     def test_choices(self) -> None:
         """Where only some values are accepted, all of them are named."""
@@ -166,6 +177,11 @@ class KafkaReferenceTests(SynchronousTestCase):
     def test_apis(self) -> None:
         """The table is the one that the code makes of itself."""
         self.assertIn(f"\n{markdown_table()}", page("docs/reference/kafka-apis.md"))
+
+    def test_limits_of_requests(self) -> None:
+        """The numbers are those of the code."""
+        limits = rows(page("docs/reference/kafka-apis.md"), "Limits")
+        self.assertEqual(limits["Items in the arrays of one request"], [f"{ITEMS_MAX:,}"])
 
     def test_administration(self) -> None:
         """Each request of operators is in the table."""
