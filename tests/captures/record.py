@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rustlog.wire.kafka.apis import APIS
 from tests.captures import HERE
-from tests.integration.daemon import Daemon
+from tests.integration.daemon import Daemon, free_port
 from tests.integration.kafka_clients import CLIENTS, KafkaUser, Message
 
 SIZE_MAX = 2000
@@ -61,13 +61,6 @@ def record(client: type[KafkaUser], broker: Daemon, recorder: Recorder) -> None:
         for (key, version), payload in sorted(recorder.requests.items())
     ]
     (HERE / f"{topic}.hex").write_text("".join(lines))
-
-
-def free_port() -> int:
-    """One that nobody uses."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 def main() -> None:
