@@ -93,11 +93,12 @@ class Administration:
         return self.settings_of(info)
 
     def settings_of(self, info: TopicInfo) -> tuple[DescribedSetting, ...]:
-        """The same of a topic that may not even exist yet."""
-        return tuple(
+        """The same of a topic that may not even exist yet.  Those of the broker's own can not be changed."""
+        settings = tuple(
             _overridden(each, info.config[name]) if name in info.config else each
             for name, each in self._of_topics.items()
         )
+        return tuple(evolve(each, is_read_only=True) for each in settings) if info.internal else settings
 
     def broker_settings(self, context: RequestContext) -> tuple[DescribedSetting, ...]:
         """All settings of the broker, the defaults of topics included; none can be changed while it runs."""

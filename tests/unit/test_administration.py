@@ -59,6 +59,13 @@ class TopicSettingsTests(AdministrationTestCase):
         self.assertEqual((described.source, described.value), (SettingSource.TOPIC, "500"))
         self.assertEqual([source for source, _ in described.said], list(SettingSource))
 
+    def test_internal_topic(self) -> None:
+        """Those of the broker's own topics are shown, and can not be changed."""
+        self.finish(self.store.catalog.create("__own", 1, {"retention.ms": "-1"}, internal=True))
+        settings = self.settings("__own")
+        self.assertEqual(settings["retention.ms"].value, "-1")
+        self.assertTrue(all(each.is_read_only for each in settings.values()))
+
     def test_no_such_topic(self) -> None:
         """There is nothing to say of a topic that does not exist."""
         self.assertRaises(TopicNotFound, self.administration.topic_settings, CONTEXT, "nowhere")

@@ -159,6 +159,13 @@ class IncrementalAlterConfigsTests(ChangeCase):
             self.assertIn(words, answer.error_message)
         self.assertEqual(self.own(), before)
 
+    def test_internal_topic(self) -> None:
+        """What the broker needs for itself is not changed."""
+        self.world.memory.catalog.create("__own", 1, {"retention.ms": "-1"}, internal=True)
+        answer = self.alter(("retention.ms", Operation.DELETE, None), resource_name="__own")
+        self.assertIs(answer.error_code, ErrorCode.invalid_topic_exception)
+        self.assertEqual(dict(self.world.broker.topic(CONTEXT, "__own").config), {"retention.ms": "-1"})
+
     def test_unknown_topic(self) -> None:
         """There must be something to change."""
         answer = self.alter(("retention.ms", Operation.SET, "1"), resource_name="no")
