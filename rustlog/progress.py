@@ -100,6 +100,8 @@ class Progress:
             stamped = {name: self._stamp(name, each, now_ms) for name, each in offsets.items()}
         except RustlogError as error:
             return fail(error)
+        if self._coordinator is not None:
+            return self._coordinator.commit_freely(group, stamped)
         done: Deferred[None] = self._offsets.commit(group, stamped)
         return done
 

@@ -5,12 +5,13 @@ It drives the state machines (L{rustlog.groups.state}): calls them with the time
 what must survive a restart, and tells what happened.  Only groups that have members, or are about to, are in
 memory; of the others the store knows all that there is to know.
 
-Commits of members, and of consumers that share with nobody, come through here, because it is known here
-who may.  Those of the other protocols do not: they overwrite, whoever is a member.
+All commits come through here.  It is known here who may: members, and consumers that share with nobody.
+Those of the other protocols always may: they overwrite, whoever is a member.
 """
 
 from __future__ import annotations
 
+from collections import Counter as CountOf
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -94,6 +95,8 @@ class GroupCoordinator:
         self._cells: dict[str, Cell] = {}
         self._sizes: dict[str, int] = {}
         self._loading: dict[str, list[Deferred[Cell]]] = {}
+        self._commits: CountOf[str] = CountOf()  # under way, by group
+        self._forgetting: set[str] = set()
         self._has_looked_around = False
         self._is_stopping = False
 
@@ -181,8 +184,22 @@ class GroupCoordinator:
         and as the store does.
         """
         yield self._act(name, lambda group, now: group.check_commit(now, committer))
-        generation = committer.generation if committer.is_member else None
-        yield self._store.commit(name, offsets, generation)
+        yield self.commit_freely(name, offsets, committer.generation if committer.is_member else None)
+
+    def commit_freely(
+        self, name: str, offsets: Mapping[TopicPartition, Committed], generation: int | None = None
+    ) -> Deferred[None]:
+        """The same, without asking who it is: what the other protocols do.  Fails as the store does."""
+        self._forgetting.discard(name)
+        self._commits[name] += 1
+        committing: Deferred[None] = maybeDeferred(self._store.commit, name, offsets, generation)
+        return committing.addBoth(self._committed, name)
+
+    def _committed(self, outcome: T, name: str) -> T:
+        self._commits[name] -= 1
+        if not self._commits[name]:
+            del self._commits[name]
+        return outcome
 
     @inlineCallbacks
     def delete_offsets(
@@ -214,12 +231,17 @@ class GroupCoordinator:
             return
         try:
             yield cell.saves_done()
-            cell.group.delete()
-            yield self._store.delete(name)
+            yield self._delete(cell)
         finally:
-            if cell.group.state is GroupState.DEAD:
-                cell.drop(CoordinatorNotAvailable(name, "it has been deleted"))
             self._let_go(cell)
+
+    @inlineCallbacks
+    def _delete(self, cell: Cell) -> Steps[None]:
+        cell.group.delete()
+        try:
+            yield self._store.delete(cell.group.name)
+        finally:
+            cell.drop(CoordinatorNotAvailable(cell.group.name, "it has been deleted"))
 
     @inlineCallbacks
     def forget_unused(self, name: str) -> Steps[None]:
@@ -229,11 +251,15 @@ class GroupCoordinator:
         except CoordinatorNotAvailable:
             return  # The log says why.
         try:
-            if cell.version and cell.group.is_idle and not (yield self._store.fetch(name)):
-                yield self.delete(name)
-        except (GroupNotEmpty, GroupNotFound):
-            pass  # It has changed meanwhile.
+            if name not in self._commits:
+                self._forgetting.add(name)
+                offsets = yield self._store.fetch(name)
+                # If somebody has committed something meanwhile, that stays.
+                is_unused = not offsets and cell.version and cell.group.is_idle and name in self._forgetting
+                if is_unused:
+                    yield self._delete(cell)
         finally:
+            self._forgetting.discard(name)
             self._let_go(cell)
 
     @inlineCallbacks

@@ -451,6 +451,36 @@ class AdministrationTests(CoordinatorCase):
         self.assertEqual(self.successResultOf(self.store.groups()), ("active", "worked"))
         self.assertEqual(list(self.coordinator._cells), ["active"])
 
+    def test_commit_while_forgetting(self) -> None:
+        """So does a commit, of whatever protocol, be it under way already or just beginning."""
+        for is_earlier in (True, False):
+            self.leave(self.settle())
+            self.forget_and_commit(is_earlier)
+            kept = self.successResultOf(MemoryOffsets.fetch(self.store, "billing"))
+            self.assertEqual(kept[ORDERS].offset, 3)
+            self.successResultOf(self.store.delete("billing"))
+        self.assertEqual((self.coordinator._commits, self.coordinator._forgetting), ({}, set()))
+
+    def forget_and_commit(self, is_earlier: bool) -> None:
+        """A store that takes its time; what it knew before the commit, it tells after it has begun."""
+        written: Deferred[None] = Deferred()
+        known: Deferred[dict[Any, Any]] = Deferred()
+
+        def commit(*arguments: Any) -> Deferred[None]:
+            return written.addCallback(lambda _: MemoryOffsets.commit(self.store, *arguments))
+
+        self.patch(self.store, "commit", commit)
+        self.patch(self.store, "fetch", lambda group: known)
+        actions = [
+            lambda: self.coordinator.commit_freely("billing", {ORDERS: Committed(3)}),
+            lambda: self.coordinator.forget_unused("billing"),
+        ]
+        results = [action() for action in (actions if is_earlier else reversed(actions))]
+        known.callback({})
+        written.callback(None)
+        for each in results:
+            self.successResultOf(each)
+
     def test_join_while_forgetting(self) -> None:
         """Somebody who comes meanwhile keeps it alive."""
         joined = self.settle()
