@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rustlog.config import DEFAULTS, own_settings
 from rustlog.judging import PARTITIONS_MAX
 from rustlog.observability.figures import Figures, GroupFigures, LagFigures, TopicFigures
+from rustlog.observability.groups import GroupCounters
 from rustlog.observability.holdings import NAME_LENGTH_MAX, SERIES_MAX
 from rustlog.observability.metrics import Metrics
 from rustlog.observability.tallies import TALLIES_MAX
@@ -228,6 +229,10 @@ def _busy_metrics() -> Metrics:
     metrics.meter("rustlog", "lan").answered("Produce", "ok", 1, 1, 0.1)
     metrics.traffic["rustlog"].read_bytes = 1
     metrics.watch_transit("in", lambda: 0)
+    count = GroupCounters(metrics)
+    count("rebalance", "member_left")
+    count("departure", "left")
+    count("generation", "")
     metrics.figures = Figures(
         (TopicFigures("orders", 1, False, 0, 0, 0),),
         (GroupFigures("kitchen", (LagFigures("orders", 0, 0),)),),

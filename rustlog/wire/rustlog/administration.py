@@ -185,11 +185,15 @@ def delete_group(broker: Broker, context: RequestContext, request: DeleteGroupRe
     group, topic = request.group_id, request.topic
     if topic is None:
         yield broker.delete_group(context, group)
-    elif request.partition is not None:
-        yield broker.delete_offsets(context, group, [TopicPartition(topic, request.partition)])
+        return DeleteGroupResponse(group)
+    if request.partition is not None:
+        partitions = [TopicPartition(topic, request.partition)]
     else:
-        committed = yield broker.fetch_offsets(context, group)
-        yield broker.delete_offsets(context, group, [each for each in committed if each.topic == topic])
+        partitions = [each for each in (yield broker.fetch_offsets(context, group)) if each.topic == topic]
+    refused = yield broker.delete_offsets(context, group, partitions)
+    for error in filter(None, refused.values()):
+        # It is about the topic, so that it is the same for all of them.
+        raise error
     return DeleteGroupResponse(group)
 
 

@@ -47,7 +47,7 @@ _SENTENCES: dict[type[RustlogError], str] = {
     ),
     errors.GroupFull: "group {0.group} is full: {0.reason}",
     errors.GroupNotEmpty: "group not empty: {0.group}",
-    errors.GroupReadsTopic: "group {0.group} reads the topic {0.topic}",
+    errors.GroupReadsTopic: "topic in use: members of group {0.group} read {0.topic}",
     errors.CommitMetadataTooLarge: "metadata too large: {0.size} bytes exceed {0.limit}",
     errors.RebalanceInProgress: "rebalance in progress: {0.group}",
     errors.NotCoordinator: "not the coordinator of group {0.group}",

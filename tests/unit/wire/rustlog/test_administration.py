@@ -6,7 +6,9 @@ from twisted.internet.defer import fail
 
 import rustlog
 from rustlog.errors import (
+    GroupNotEmpty,
     GroupNotFound,
+    GroupReadsTopic,
     InvalidPartitionCount,
     InvalidSetting,
     OffsetOutOfRange,
@@ -50,6 +52,7 @@ from rustlog.wire.rustlog.messages import (
     PingResponse,
     ProduceRequest,
 )
+from tests.unit.groups.driver import a_join
 from tests.unit.wire.harness import CONTEXT
 from tests.unit.wire.rustlog.test_handlers import HandlersCase
 
@@ -215,6 +218,19 @@ class GroupTests(HandlersCase):
         self.assertEqual(self.ask(DeleteGroupRequest("kitchen", "orders")), done)
         self.assertEqual(self.ask(DeleteGroupRequest("kitchen")), done)
         self.assertEqual(self.ask(ListGroupsRequest()), ListGroupsResponse([]))
+
+    def test_members(self) -> None:
+        """While a group has members, which come over another protocol, what they need is not deleted."""
+        subscription = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x00"
+        self.world.coordinator.join("kitchen", a_join(protocols=(("range", subscription),)))
+        self.world.clock.advance(3)
+        before = self.partitions()
+        self.refused(DeleteGroupRequest("kitchen"), GroupNotEmpty)
+        self.refused(DeleteGroupRequest("kitchen", "orders"), GroupReadsTopic)
+        self.refused(DeleteGroupRequest("kitchen", "orders", 1), GroupReadsTopic)
+        self.assertEqual(self.partitions(), before)
+        self.ask(DeleteGroupRequest("kitchen", "audit"))
+        self.assertEqual(self.partitions(), [each for each in before if each[0] == "orders"])
 
     def test_unknown(self) -> None:
         """A group that does not exist is not found."""
