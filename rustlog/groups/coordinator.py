@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from attrs import evolve
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -54,6 +55,9 @@ from rustlog.results import Result
 
 MEMORY_BYTES_MAX = 256 * 1024 * 1024
 """What all groups may take together."""
+
+VISITS_AT_ONCE = 100
+"""How many groups are looked at before somebody else has a turn."""
 
 T = TypeVar("T")
 Steps = Generator["Deferred[Any]", Any, T]
@@ -108,11 +112,7 @@ class GroupCoordinator:
         Take over the groups that have members, so that those expire who do not come back.  Groups are
         served from the beginning, too.
         """
-        for name in (yield self._store.groups()):
-            try:
-                yield self._use(name, lambda cell: None)
-            except CoordinatorNotAvailable:
-                continue  # The log says why.
+        yield self._visit((yield self._store.groups()), lambda group: None)
         self._has_looked_around = True
 
     def stop(self) -> None:
@@ -138,8 +138,8 @@ class GroupCoordinator:
         join = evolve(join, new_member_id=f"{prefix}-{self._random.uuid()}")
 
         def begin(cell: Cell) -> Deferred[Joined]:
-            if self._memory_bytes + join.size_bytes > self._memory_bytes_max:
-                raise GroupFull(name, f"all groups together have more than {self._memory_bytes_max} bytes")
+            known = cell.group.members.get(join.member_id)
+            self._check_memory(name, join.size_bytes - (known.size_bytes if known is not None else 0))
             return cell.ask(partial(cell.group.join, join=join))
 
         return self._use(name, begin)
@@ -151,7 +151,18 @@ class GroupCoordinator:
         """
         if self._is_stopping:
             return fail(NotCoordinator(name))
-        return self._use(name, lambda cell: cell.ask(partial(cell.group.sync, sync=sync)))
+
+        def begin(cell: Cell) -> Deferred[Synced]:
+            if sync.assignments:
+                self._check_memory(name, sync.size_bytes - cell.group.members.assigned_bytes)
+            return cell.ask(partial(cell.group.sync, sync=sync))
+
+        return self._use(name, begin)
+
+    def _check_memory(self, name: str, growth: int) -> None:
+        """Raise C{GroupFull} if a group can not grow; whoever does not want more is always welcome."""
+        if growth > 0 and self._memory_bytes + growth > self._memory_bytes_max:
+            raise GroupFull(name, f"all groups together have more than {self._memory_bytes_max} bytes")
 
     def heartbeat(
         self, name: str, member_id: str, instance_id: str | None, generation: int
@@ -274,12 +285,19 @@ class GroupCoordinator:
     def describe_all(self) -> Steps[list[GroupMembership]]:
         """All groups, by name; those that can not be read are left out."""
         names = {*(yield self._store.groups()), *self._cells}
+        return (yield self._visit(sorted(names), Group.describe))
+
+    @inlineCallbacks
+    def _visit(self, names: Iterable[str], look: Callable[[Group], T]) -> Steps[list[T]]:
+        """Look at groups, one after the other; with many of them, clients have their turn in between."""
         found = []
-        for name in sorted(names):
+        for number, name in enumerate(names, 1):
             try:
-                found.append((yield self._act(name, lambda group, now: group.describe())))
+                found.append((yield self._act(name, lambda group, now: look(group))))
             except CoordinatorNotAvailable:
-                continue
+                continue  # The log says why.
+            if number % VISITS_AT_ONCE == 0:
+                yield deferLater(self._clock, 0)
         return found
 
     # -- finding a group --

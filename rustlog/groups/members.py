@@ -163,6 +163,11 @@ class Members:
         """The longest that anybody asks for."""
         return max((each.rebalance_timeout_ms for each in self._by_id.values()), default=0)
 
+    @property
+    def assigned_bytes(self) -> int:
+        """What their assignments take."""
+        return sum(len(each.assignment) for each in self._by_id.values())
+
     # -- changes --
 
     def add(self, member: Member) -> None:

@@ -265,8 +265,7 @@ class Group(Generations):
             self._assign(dict(sync.assignments))
 
     def _check_assignments(self, sync: Sync) -> None:
-        size = sum(len(assignment) for _, assignment in sync.assignments)
-        if self.size_bytes + size > self.limits.bytes_max:
+        if self.size_bytes - self.members.assigned_bytes + sync.size_bytes > self.limits.bytes_max:
             raise GroupFull(self.name, f"the assignment and its members exceed {self.limits.bytes_max} bytes")
 
     def heartbeat(self, now: float, member_id: str, instance_id: str | None, generation: int) -> None:

@@ -120,6 +120,11 @@ class Sync:
     protocol_name: str | None = None
     assignments: tuple[tuple[str, bytes], ...] = ()
 
+    @property
+    def size_bytes(self) -> int:
+        """What the assignments take."""
+        return sum(len(assignment) for _, assignment in self.assignments)
+
 
 @frozen(kw_only=True)
 class Leaving:

@@ -215,6 +215,24 @@ class MemoryTests(CoordinatorCase):
         self.failureResultOf(self.join("two", protocols=big), GroupFull)
         self.assertFalse(self.coordinator.is_active("two"))
 
+    def test_rebalance_at_the_limit(self) -> None:
+        """Who is a member already, and wants no more than before, is not refused."""
+        big = (("range", bytes(8_000)),)
+        self.restart(memory_bytes_max=16_000)
+        joined = self.settle(protocols=big)
+        again = self.successResultOf(self.join(member_id=joined.member_id, protocols=big))
+        self.successResultOf(self.sync(again))
+
+    def test_assignments_are_limited(self) -> None:
+        """Assignments count, too."""
+        self.restart(memory_bytes_max=16_000)
+        waiting = self.join()
+        self.clock.advance(3)
+        joined = self.successResultOf(waiting)
+        shares = ((joined.member_id, bytes(15_000)),)
+        asked = Sync(member_id=joined.member_id, generation=joined.generation, assignments=shares)
+        self.failureResultOf(self.coordinator.sync("billing", asked), GroupFull)
+
 
 class RestartTests(CoordinatorCase):
     """What survives."""
@@ -397,6 +415,15 @@ class AdministrationTests(CoordinatorCase):
             [("active", GroupState.STABLE, "consumer"), ("deserted", GroupState.EMPTY, "consumer"),
              ("quiet", GroupState.EMPTY, "")],
         )  # fmt: skip
+
+    def test_very_many(self) -> None:
+        """Whoever asks for very many groups does not keep others waiting until all are found."""
+        for number in range(250):
+            self.successResultOf(self.commit(None, group=f"group {number}"))
+        listing = self.coordinator.describe_all()
+        self.assertNoResult(listing)
+        self.clock.pump([0, 0])
+        self.assertEqual(len(self.successResultOf(listing)), 250)
 
     def test_delete(self) -> None:
         """An empty group is forgotten with all that it has committed; one with members is not."""

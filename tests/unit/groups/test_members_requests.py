@@ -109,6 +109,17 @@ class SyncTests(SynchronousTestCase):
         self.assertIsInstance(driver.answers[ticket], GroupFull)
         self.assertEqual(driver.saves, [])
 
+    def test_large_again(self) -> None:
+        """What is replaced does not count."""
+        driver = Driver(GroupLimits(bytes_max=20_000))
+        driver.join("", "a")
+        driver.pass_time(3)
+        for generation in (1, 2):
+            ticket = driver.sync("a", generation, assignments=(("a", bytes(15_000)),))
+            driver.save()
+            self.assertEqual(len(driver.synced(ticket)), 15_000)
+            driver.join("a")
+
     def test_not_all_sync(self) -> None:
         """Who does not ask for its assignment within the rebalance timeout is out; the rest rebalances."""
         first = self.driver.sync("a", 1)

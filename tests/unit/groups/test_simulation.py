@@ -29,12 +29,12 @@ class SimulationTests(SynchronousTestCase):
 
     def test_file(self) -> None:
         """The same with the store C{file}, on a simulated disk."""
-        for seed in seeds(30):
+        for seed in seeds(20):
             self.live(seed, FileStores())
 
     def test_topic(self) -> None:
         """The same with the store C{topic}, over segments on a simulated disk."""
-        for seed in seeds(30):
+        for seed in seeds(20):
             self.live(seed, TopicStores())
 
     def live(self, seed: int, stores: Any = None) -> World:

@@ -189,6 +189,7 @@ class World:
         self.newest: dict[str, int] = {}
         self.problems: list[str] = []
         self.life = 0
+        self.connections: dict[Connection, None] = {}
         self.accepted = 0
         self.rejected = 0
         self._machine = Machine(self) if stores is None else DiskMachine(self, seed, stores)
@@ -210,8 +211,11 @@ class World:
     def lose_power(self) -> None:
         """The broker is gone, and is back at once; all connections are lost."""
         self._machine.lose_power()
-        self.coordinator.stop()
         self.life += 1
+        waiting, self.connections = self.connections, {}
+        for each in waiting:
+            each.cut()
+        self.coordinator.stop()
         self._start()
 
     def turn(self, seconds: float) -> None:
@@ -449,20 +453,16 @@ class Connection:
             self._break()
             return
         self._pending = ask()
+        self._world.connections[self] = None
         self._pending.addBoth(self._carry_back)
-        self._watch()
 
-    def _watch(self) -> None:
-        """A client notices after a while that the broker is gone."""
-        if self._answer.called:
-            return
-        if self._is_cut():
-            self._break()
-        else:
-            self._world.clock.callLater(1, self._watch)
+    def cut(self) -> None:
+        """The broker is gone, which a client notices after a while."""
+        self._world.clock.callLater(self._world.chance.uniform(0, 1), self._break)
 
     def _carry_back(self, outcome: Any) -> None:
         self._pending = None
+        self._world.connections.pop(self, None)
         self._world.clock.callLater(self._world.chance.uniform(0, 0.2), self._arrive, outcome)
 
     def _arrive(self, outcome: Any) -> None:
