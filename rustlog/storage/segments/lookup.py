@@ -7,19 +7,19 @@ Every function here runs on the reactor thread and raises L{Cold
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from rustlog.errors import DamagedLog, OffsetOutOfRange, TopicNotFound
 from rustlog.interfaces import ISlice
-from rustlog.log import records
-from rustlog.model import Fetched, FoundOffset, OffsetSpec, Record
+from rustlog.model import Fetched, FoundOffset, OffsetSpec
 from rustlog.storage.handles import Handle
+from rustlog.storage.segments.layout import EntryHeader
 from rustlog.storage.segments.partition import SegmentedPartition
 from rustlog.storage.segments.reading import Damage
-from rustlog.storage.segments.segment import BatchHeader, Segment
+from rustlog.storage.segments.segment import Segment
 
 _log = Logger()
 
@@ -48,7 +48,13 @@ class FileSlice:
         self._handle.release()
 
 
-def read(partition: SegmentedPartition, offset: int, max_bytes: int, at_least_one: bool) -> Fetched:
+Find = Callable[[SegmentedPartition, int, int, bool], tuple[ISlice, ...]]
+"""Finds whole batches from the one that contains an offset on."""
+
+
+def read(
+    partition: SegmentedPartition, offset: int, max_bytes: int, at_least_one: bool, find: Find
+) -> Fetched:
     """
     Whole batches from the one that contains C{offset} on.
 
@@ -59,7 +65,7 @@ def read(partition: SegmentedPartition, offset: int, max_bytes: int, at_least_on
     if not partition.log_start_offset <= offset <= partition.high_watermark:
         raise OffsetOutOfRange(offset, partition.log_start_offset, partition.high_watermark)
     try:
-        slices = _find(partition, offset, max_bytes, at_least_one)
+        slices = find(partition, offset, max_bytes, at_least_one)
     except Damage as damage:
         raise _damaged(partition, offset, damage) from None
     size = sum(each.size for each in slices)
@@ -67,12 +73,13 @@ def read(partition: SegmentedPartition, offset: int, max_bytes: int, at_least_on
     return Fetched(slices, size, end, end, partition.log_start_offset)
 
 
-def _find(
+def find_in_files(
     partition: SegmentedPartition, offset: int, max_bytes: int, at_least_one: bool
 ) -> tuple[FileSlice, ...]:
+    """For logs whose entries are batches: they are served from where they lie."""
     regions: list[tuple[Handle, int, int]] = []
     left = max_bytes
-    for segment, limit in _visible_segments(partition, offset):
+    for segment, limit in visible_segments(partition, offset):
         try:
             start = segment.locate(offset, limit)
             if start is None:
@@ -98,7 +105,7 @@ def _find(
     return tuple(FileSlice(*region) for region in regions)
 
 
-def _visible_segments(partition: SegmentedPartition, offset: int) -> Iterator[tuple[Segment, int]]:
+def visible_segments(partition: SegmentedPartition, offset: int) -> Iterator[tuple[Segment, int]]:
     """The segments from the one that holds C{offset} on, and how far each may be read."""
     visible = partition.visible
     if offset >= visible.offset or visible.segment is None:
@@ -128,7 +135,7 @@ def find_offset(partition: SegmentedPartition, spec: OffsetSpec | int) -> FoundO
 
 
 def _not_older_than(partition: SegmentedPartition, timestamp: int) -> FoundOffset:
-    for segment, limit in _visible_segments(partition, partition.log_start_offset):
+    for segment, limit in visible_segments(partition, partition.log_start_offset):
         highest = segment.highest_timestamp()
         if highest is None or highest[0] < timestamp:
             continue
@@ -141,9 +148,9 @@ def _not_older_than(partition: SegmentedPartition, timestamp: int) -> FoundOffse
 
 
 def _with_highest_timestamp(partition: SegmentedPartition) -> FoundOffset:
-    best: tuple[Segment, BatchHeader] | None = None
+    best: tuple[Segment, EntryHeader] | None = None
     best_timestamp = -1
-    for segment, limit in _visible_segments(partition, partition.log_start_offset):
+    for segment, limit in visible_segments(partition, partition.log_start_offset):
         highest = segment.highest_timestamp()
         if highest is None or highest[0] <= best_timestamp:
             continue
@@ -162,30 +169,25 @@ def _with_highest_timestamp(partition: SegmentedPartition) -> FoundOffset:
     return _first_record(partition, *best, best_timestamp) or FoundOffset(-1)
 
 
-def _highest_left(partition: SegmentedPartition, segment: Segment, header: BatchHeader) -> int:
+def _highest_left(partition: SegmentedPartition, segment: Segment, header: EntryHeader) -> int:
     """The highest timestamp among those records of a batch that are not deleted."""
     start = partition.log_start_offset
     if header.base_offset >= start:
         return header.max_timestamp
     if header.last_offset < start:
         return -1
-    left = records.decode(segment.batch_at(header), from_offset=start)
+    left = segment.records_of(header, from_offset=start)
     return max((record.timestamp for record in left), default=-1)
 
 
 def _first_record(
-    partition: SegmentedPartition, segment: Segment, header: BatchHeader, timestamp: int
+    partition: SegmentedPartition, segment: Segment, header: EntryHeader, timestamp: int
 ) -> FoundOffset | None:
     """The first record of a batch that is not older, if it has one that is still there."""
-    batch = segment.batch_at(header)
-    found: Iterator[Record] = (
-        record
-        for record in records.decode(batch, from_offset=partition.log_start_offset)
-        if record.timestamp >= timestamp
-    )
-    for record in found:
-        assert record.offset is not None
-        return FoundOffset(record.offset, record.timestamp, header.leader_epoch)
+    for record in segment.records_of(header, from_offset=partition.log_start_offset):
+        if record.timestamp >= timestamp:
+            assert record.offset is not None
+            return FoundOffset(record.offset, record.timestamp, partition.epochs.at(record.offset))
     return None
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePath
+from typing import NamedTuple
 
 import attrs
 from attrs import define, frozen
@@ -24,15 +26,16 @@ from zope.interface import implementer
 
 from rustlog.errors import PartitionFenced, RustlogError, TopicNotFound
 from rustlog.interfaces import IFiles, IPartition
-from rustlog.log.batch import RecordBatch
+from rustlog.log.batch import Buffer, RecordBatch
 from rustlog.log.epochs import LeaderEpochs
 from rustlog.log.producers import ProducerTable
 from rustlog.model import Appended, SyncPolicy, TopicInfo, TopicPartition
-from rustlog.settings import TopicConfig
+from rustlog.settings import UNLIMITED, TopicConfig
 from rustlog.storage.documents import DocumentWriter
 from rustlog.storage.failures import refusal
 from rustlog.storage.handles import Handle, Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
+from rustlog.storage.segments.layout import BATCHES, Layout
 from rustlog.storage.segments.segment import RELATIVE_OFFSET_MAX, Segment
 from rustlog.storage.sync import SyncRounds, Unsynced
 from rustlog.storage.watchers import Watchers
@@ -63,6 +66,14 @@ class Place:
     offset: int
     segment: Segment | None
     position: int
+
+
+class Encoded(NamedTuple):
+    """A batch as it is written, and the offset, size and highest timestamp of each entry that it becomes."""
+
+    buffers: tuple[Buffer, ...]
+    size: int
+    entries: Sequence[tuple[int, int, int]]
 
 
 @define(eq=False)
@@ -107,9 +118,12 @@ class SegmentedPartition:
 
     @ivar unavailable: why nothing can be appended any more, if that is so.
     @ivar visible: how far readers may go.
+    @ivar segments_max: so many of them are kept at most.
     """
 
     _log = Logger()
+
+    segments_max = UNLIMITED
 
     def __init__(
         self,
@@ -121,8 +135,10 @@ class SegmentedPartition:
         checkpoint_path: PurePath,
         recovered: Recovered,
         leader_epoch: int,
+        layout: Layout = BATCHES,
     ) -> None:
         self._services = services
+        self.layout = layout
         self.topic = topic
         self.index = index
         self.name = TopicPartition(topic.name, index)
@@ -165,20 +181,22 @@ class SegmentedPartition:
             return self.unavailable
         try:
             original = self.producers.check(batch)
+            if original is not None:
+                return Appended(original, self.log_start_offset, duplicate=True)
+            encoded = self._encode(batch)
         except RustlogError as refusal:
             return refusal
-        if original is not None:
-            return Appended(original, self.log_start_offset, duplicate=True)
         try:
-            segment = self._segment_for(batch.size, now_ms)
-            self._write(segment, batch)
+            segment = self._segment_for(encoded.size, now_ms)
+            self._write(segment, batch, encoded, now_ms)
         except OSError as error:
             return self._refuse(error)
-        base_offset = self.log_end_offset
-        segment.note(base_offset, batch.size, batch.max_timestamp, self.config.index_interval_bytes)
+        base_offset, interval = self.log_end_offset, self.config.index_interval_bytes
+        for offset, size, timestamp in encoded.entries:
+            segment.note(offset, size, timestamp, interval)
         self.producers.record(batch, base_offset, now_ms)
         self.log_end_offset = base_offset + batch.last_offset_delta + 1
-        self._account(batch.size)
+        self._account(encoded.size)
         return Appended(base_offset, self.log_start_offset)
 
     def wait_until_visible(self, offset: int, pending: PendingAppend, slot: int) -> None:
@@ -186,10 +204,14 @@ class SegmentedPartition:
         pending.remaining += 1
         self._waiting.append((offset, pending, slot))
 
-    def _write(self, segment: Segment, batch: RecordBatch) -> None:
-        buffers = batch.placed(self.log_end_offset, self.leader_epoch)
+    def _encode(self, batch: RecordBatch) -> Encoded:
+        """What to write; raises a C{RustlogError} for what the format can not hold."""
+        offset, size = self.log_end_offset, batch.size
+        return Encoded(batch.placed(offset, self.leader_epoch), size, ((offset, size, batch.max_timestamp),))
+
+    def _write(self, segment: Segment, batch: RecordBatch, encoded: Encoded, now_ms: int) -> None:
         try:
-            segment.append(buffers, batch.size)
+            segment.append(encoded.buffers, encoded.size)
         except OSError as error:
             self._undo(segment, error)
             raise
@@ -245,13 +267,15 @@ class SegmentedPartition:
         if sealed is not None:
             sealed.seal()
         segment = Segment(
-            services.handles, self.directory, self.log_end_offset,
+            services.handles, self.directory, self.log_end_offset, layout=self.layout,
             created_ms=now_ms, index_entries=0, time_entries=0,
         )  # fmt: skip
-        services.files.make_directory(self.directory)
+        indexes = segment.offsets.handle.path.parent
+        for directory in dict.fromkeys((self.directory, indexes)):
+            services.files.make_directory(directory)
+            for path in (directory, directory.parent, directory.parent.parent):
+                self._dirty_directories[path] = None
         segment.log.create()
-        for path in (self.directory, self.directory.parent, self.directory.parent.parent):
-            self._dirty_directories[path] = None
         if sealed is not None:
             for handle in (sealed.log, sealed.offsets.handle, sealed.times.handle):
                 self._mark_dirty(handle)
@@ -343,7 +367,7 @@ class SegmentedPartition:
         if self.unavailable is not None or not self.segments:
             return None
         active = self.segments[-1]
-        self._dirty_directories[self.directory] = None  # The indexes may be new.
+        self._dirty_directories[active.offsets.handle.path.parent] = None  # The indexes may be new.
         try:
             active.flush_indexes()
             for handle in (active.log, active.offsets.handle, active.times.handle):
@@ -352,19 +376,8 @@ class SegmentedPartition:
             # The log itself is sound; recovery will just have more to read.
             self._log.warn("no checkpoint of {partition}: {error}", partition=str(self.name), error=error)
             return None
-        highest = active.max_timestamp_entry
-        return Checkpoint(
-            segment=active.base_offset,
-            position=active.size,
-            next_offset=self.log_end_offset,
-            log_start_offset=self._log_start_promised,
-            created_ms=active.created_ms,
-            index_entries=active.offsets.flushed,
-            time_entries=active.times.flushed,
-            max_timestamp=highest[0] if highest else None,
-            max_timestamp_offset=highest[1] if highest else 0,
-            epochs=self.epochs.snapshot(),
-            producers=self.producers.snapshot(),
+        return make_checkpoint(
+            active, self.log_end_offset, self._log_start_promised, self.epochs, self.producers
         )
 
     def _save(self) -> Deferred[None]:
@@ -433,3 +446,27 @@ class SegmentedPartition:
 
     def __repr__(self) -> str:
         return f"<partition {self.name}: {self.log_start_offset}..{self.high_watermark}>"
+
+
+def make_checkpoint(
+    active: Segment,
+    next_offset: int,
+    log_start_offset: int,
+    epochs: LeaderEpochs,
+    producers: ProducerTable,
+) -> Checkpoint:
+    """What is to be remembered of a partition whose indexes have just been flushed."""
+    highest = active.max_timestamp_entry
+    return Checkpoint(
+        segment=active.base_offset,
+        position=active.size,
+        next_offset=next_offset,
+        log_start_offset=log_start_offset,
+        created_ms=active.created_ms,
+        index_entries=active.offsets.flushed,
+        time_entries=active.times.flushed,
+        max_timestamp=highest[0] if highest else None,
+        max_timestamp_offset=highest[1] if highest else 0,
+        epochs=epochs.snapshot(),
+        producers=producers.snapshot(),
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import PurePath
+from typing import Any
 
 from attrs import frozen
 from twisted.logger import Logger
@@ -23,15 +24,11 @@ from rustlog.model import TopicPartition
 from rustlog.storage.handles import Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
 from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, is_segment_file, segment_path
+from rustlog.storage.segments.layout import BATCHES, Layout
 from rustlog.storage.segments.partition import Recovered
 from rustlog.storage.segments.reading import Damage, read_waiting
 from rustlog.storage.segments.segment import Segment
-from rustlog.storage.segments.walking import (
-    CHUNK_BYTES,
-    EXAMINED_BYTES_MAX,
-    another_follows,
-    checked_batches,
-)
+from rustlog.storage.segments.walking import CHUNK_BYTES, EXAMINED_BYTES_MAX
 
 _log = Logger()
 
@@ -53,15 +50,21 @@ def recover(
 ) -> Recovered:
     """Find the state of a partition; what was cut off is not synced yet.  Blocks."""
     names = around.files.names(directory)
+    bases = living_segments(names, checkpoint)
+    remove_leftovers(around.files, directory, names, bases)
+    return Recovery(around, name, directory, checkpoint).run(bases)
+
+
+def living_segments(names: list[str], checkpoint: Checkpoint | None) -> list[int]:
+    """The base offsets of the segments that are not wholly before the start of the log."""
     start = checkpoint.log_start_offset if checkpoint is not None else 0
     bases = base_offsets(names)
     while len(bases) > 1 and bases[1] <= start:
         del bases[0]
-    _remove_leftovers(around.files, directory, names, bases)
-    return _Recovery(around, name, directory, checkpoint).run(bases)
+    return bases
 
 
-def _remove_leftovers(files: IFiles, directory: PurePath, names: list[str], bases: list[int]) -> None:
+def remove_leftovers(files: IFiles, directory: PurePath, names: list[str], bases: list[int]) -> None:
     """Finish what a retention has begun: a crash may leave any of its files."""
     kept = {str(base) for base in bases}
     for name in names:
@@ -69,8 +72,8 @@ def _remove_leftovers(files: IFiles, directory: PurePath, names: list[str], base
             files.unlink(directory / name)
 
 
-class _Recovery:
-    """The recovery of one partition."""
+class Recovery:
+    """The recovery of one partition; those of other formats differ in what they check and replay."""
 
     def __init__(
         self,
@@ -78,7 +81,9 @@ class _Recovery:
         name: TopicPartition,
         directory: PurePath,
         checkpoint: Checkpoint | None,
+        layout: Layout = BATCHES,
     ) -> None:
+        self._layout = layout
         self._around = around
         self._name = name
         self._directory = directory
@@ -92,11 +97,10 @@ class _Recovery:
         trusted = self._trusted_checkpoint(bases)
         first = self._first_to_check(bases)
         if trusted is None:
-            # What is checked now tells the same again, as far as it is still there.
-            self._producers.truncate_from(first)
-            self._epochs.truncate_from(first)
+            self._forget_from(first)
         segments = [self._sealed(base) for base in bases if base < first]
         end = self._check_all(segments, [base for base in bases if base >= first], trusted)
+        self._replay(end)
         checkpoint = self._checkpoint
         if checkpoint is not None and end < checkpoint.next_offset:
             self._lost = True
@@ -116,6 +120,14 @@ class _Recovery:
             checked=[each for each in segments if each.base_offset >= first],
             checked_bytes=self._checked_bytes,
         )
+
+    def _forget_from(self, first: int) -> None:
+        """What is checked from here on tells the same again, as far as it is still there."""
+        self._producers.truncate_from(first)
+        self._epochs.truncate_from(first)
+
+    def _replay(self, end: int) -> None:
+        """All that there is has been checked: take in what is not in the log itself."""
 
     # -- where to begin --
 
@@ -159,12 +171,10 @@ class _Recovery:
 
     def _begin(self, base: int, trusted: Checkpoint | None) -> Segment:
         """A segment as it was at the checkpoint, or with nothing in it yet."""
-        handles, directory = self._around.handles, self._directory
         if trusted is None:
-            created_ms = self._around.now_ms
-            return Segment(handles, directory, base, created_ms=created_ms, index_entries=0, time_entries=0)
-        segment = Segment(
-            handles, directory, base,
+            return self._segment(base, created_ms=self._around.now_ms, index_entries=0, time_entries=0)
+        segment = self._segment(
+            base,
             size=trusted.position, created_ms=trusted.created_ms,
             index_entries=trusted.index_entries, time_entries=trusted.time_entries,
         )  # fmt: skip
@@ -180,7 +190,7 @@ class _Recovery:
         """Take in the right batches behind what C{segment} has; the offset that follows them."""
         read = partial(read_waiting, segment.log)
         try:
-            for _, batch in checked_batches(read, segment.size, size, expected):
+            for _, batch in self._layout.checked(read, segment.size, size, expected):
                 if not self._is_plausible(batch.leader_epoch):
                     break
                 self._take(segment, batch)
@@ -209,7 +219,7 @@ class _Recovery:
         """Remove what stands behind the last right batch."""
         examined = min(size - segment.size, EXAMINED_BYTES_MAX)
         rest = segment.log.file.read(segment.size, examined)
-        if another_follows(rest, end):
+        if self._layout.another_follows(rest, end):
             self._lost = True
             self._report("the log is damaged at offset {offset}, and ends there now", offset=end)
             self._put_aside(segment.log.file, segment.base_offset, segment.size, size)
@@ -261,7 +271,10 @@ class _Recovery:
     # -- helpers --
 
     def _sealed(self, base: int) -> Segment:
-        return Segment(self._around.handles, self._directory, base, size=self._size(base))
+        return self._segment(base, size=self._size(base))
+
+    def _segment(self, base: int, **facts: Any) -> Segment:
+        return Segment(self._around.handles, self._directory, base, layout=self._layout, **facts)
 
     def _size(self, base: int) -> int:
         return self._size_of(segment_path(self._directory, base, LOG_SUFFIX))

@@ -11,7 +11,7 @@ from rustlog.storage.segments.segment import Segment
 
 def new_start(partition: SegmentedPartition, now_ms: int) -> int:
     """
-    Where the log may begin by C{retention.ms} and C{retention.bytes}.
+    Where the log may begin by C{retention.ms} and C{retention.bytes}, and by the number of segments.
 
     Segments are given up as a whole, oldest first, and only if all of it is visible.  One whose
     records bear no timestamps never grows old.
@@ -21,11 +21,15 @@ def new_start(partition: SegmentedPartition, now_ms: int) -> int:
     start = partition.log_start_offset
     size = sum(segment.size for segment in partition.segments)
     ends = [segment.base_offset for segment in partition.segments[1:]] + [partition.log_end_offset]
-    for segment, end in zip(partition.segments, ends, strict=True):
+    for left, segment, end in zip(range(len(ends), 0, -1), partition.segments, ends, strict=True):
         size -= segment.size
         if segment.size == 0 or end > partition.high_watermark:
             break
-        if not (_is_surplus(partition, size) or _is_old(partition, segment, now_ms)):
+        if not (
+            _is_one_too_many(partition, left)
+            or _is_surplus(partition, size)
+            or _is_old(partition, segment, now_ms)
+        ):
             break
         start = end
     return max(start, partition.log_start_offset)
@@ -38,6 +42,10 @@ def active_is_dead(partition: SegmentedPartition) -> bool:
         and partition.segments[-1].size
         and partition.log_start_offset == partition.log_end_offset
     )
+
+
+def _is_one_too_many(partition: SegmentedPartition, segments: int) -> bool:
+    return partition.segments_max != UNLIMITED and segments > partition.segments_max
 
 
 def _is_surplus(partition: SegmentedPartition, size_without: int) -> bool:

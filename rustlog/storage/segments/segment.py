@@ -7,21 +7,26 @@ partition's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from twisted.logger import Logger
 
-from rustlog.log.batch import HEADER, HEADER_SIZE, MAGIC, PREFIX_SIZE, Buffer, RecordBatch
+from rustlog.log.batch import Buffer
+from rustlog.model import Record
 from rustlog.storage.handles import Handle, Handles
-from rustlog.storage.segments.files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from rustlog.storage.segments.files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from rustlog.storage.segments.index import OFFSET_ENTRY, TIME_ENTRY, Entry, IndexDamaged, SparseIndex
+from rustlog.storage.segments.layout import BATCHES, EntryHeader, Layout
 from rustlog.storage.segments.ranges import Ranges
 from rustlog.storage.segments.reading import Damage, probe, read_waiting, read_warm
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """How far an offset may lie from the base: what an index entry holds, as in Kafka."""
+
+POSITION_MAX = 2**32 - 1
+"""And how far a position from the beginning.  What lies behind, in a file of others, is found by walking."""
 
 _WALK_BYTES = 4096
 """Headers are looked for in pieces of this size: the usual distance of index entries."""
@@ -32,17 +37,6 @@ _POSITIONS_MAX = 64
 _OFFSET_BYTES = 8
 
 T = TypeVar("T")
-
-
-class BatchHeader(NamedTuple):
-    """Where a batch lies, and what its header says."""
-
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    leader_epoch: int
 
 
 class Segment:
@@ -56,7 +50,7 @@ class Segment:
     _log = Logger()
 
     __slots__ = (
-        "_positions", "_since_entry", "base_offset", "created_ms", "log",
+        "_positions", "_since_entry", "base_offset", "created_ms", "layout", "log",
         "max_timestamp_entry", "offsets", "size", "times", "verified",
     )  # fmt: skip
 
@@ -66,6 +60,7 @@ class Segment:
         directory: PurePath,
         base_offset: int,
         *,
+        layout: Layout = BATCHES,
         size: int = 0,
         created_ms: int = -1,
         index_entries: int | None = None,
@@ -74,9 +69,10 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.created_ms = created_ms
-        self.log = handles.handle(segment_path(directory, base_offset, LOG_SUFFIX))
-        index = handles.handle(segment_path(directory, base_offset, INDEX_SUFFIX))
-        times = handles.handle(segment_path(directory, base_offset, TIME_INDEX_SUFFIX))
+        self.layout = layout
+        self.log = handles.handle(layout.path(directory, base_offset, LOG_SUFFIX))
+        index = handles.handle(layout.path(directory, base_offset, INDEX_SUFFIX))
+        times = handles.handle(layout.path(directory, base_offset, TIME_INDEX_SUFFIX))
         self.offsets = SparseIndex(index, OFFSET_ENTRY, index_entries)
         self.times = SparseIndex(times, TIME_ENTRY, time_entries)
         self.max_timestamp_entry: tuple[int, int] | None = None
@@ -88,7 +84,7 @@ class Segment:
 
     def append(self, buffers: tuple[Buffer, ...], size: int) -> None:
         """
-        Write one batch at the end; L{note} must follow.
+        Write entries at the end; L{note} of each must follow.
 
         @raise OSError: nothing is promised of the bytes behind C{size} of the segment.
         """
@@ -101,12 +97,12 @@ class Segment:
             self.log.opened.truncate(self.size)
 
     def note(self, base_offset: int, size: int, max_timestamp: int, interval: int) -> None:
-        """Take notice of a batch that stands at the end, whoever wrote it."""
+        """Take notice of an entry that stands at the end, whoever wrote it."""
         relative = base_offset - self.base_offset
         highest = self.max_timestamp_entry
         if highest is None or max_timestamp > highest[0]:
             highest = self.max_timestamp_entry = (max_timestamp, relative)
-        if self._since_entry > interval or self.size == 0:
+        if (self._since_entry > interval and self.size <= POSITION_MAX) or self.size == 0:
             self.offsets.add(relative, self.size)
             self.times.add(*highest)
             self._since_entry = 0
@@ -184,50 +180,44 @@ class Segment:
         if self.verified.covers(start, end):
             probe(self.log, start, end)
             return end
-        content = memoryview(read_warm(self.log, start, end - start))
-        position, expected = 0, None
-        while position < end - start:
-            problem, batch = check_batch(content[position:], expected)
-            if batch is None:
-                if position == 0:
-                    raise Damage(start, problem)
-                break
-            expected = batch.next_offset
-            position += batch.size
-        self.verified.add(start, start + position)
-        return start + position
+        size, problem = self.layout.verified(memoryview(read_warm(self.log, start, end - start)))
+        if size == 0:
+            raise Damage(start, problem)
+        self.verified.add(start, start + size)
+        return start + size
 
     def headers(
         self, position: int, limit: int, read: Callable[[Handle, int, int], bytes] = read_warm
-    ) -> Iterator[BatchHeader]:
+    ) -> Iterator[EntryHeader]:
         """
-        The headers of all batches from a boundary on.
+        The headers of all entries from a boundary on.
 
         Offsets lie outside the checksum: that each follows the one before is what guards them.
         """
+        layout, wanted = self.layout, self.layout.header_bytes
         chunk, chunk_start = b"", position
         expected = self.base_offset if position == 0 else None
         while position < limit:
             at = position - chunk_start
-            if at + HEADER_SIZE > len(chunk):
+            if at + wanted > len(chunk):
                 chunk = read(self.log, position, min(_WALK_BYTES, limit - position))
                 chunk_start, at = position, 0
-            if len(chunk) - at < HEADER_SIZE:
+            if len(chunk) - at < wanted:
                 raise Damage(position, "the file ends within a batch")
-            fields = HEADER.unpack_from(chunk, at)
-            size = fields[1] + PREFIX_SIZE
-            if fields[3] != MAGIC or size < HEADER_SIZE or position + size > limit:
+            header = layout.header(chunk, at, position)
+            if header is None or position + header.size > limit:
                 raise Damage(position, "there is no batch where one should begin")
-            if expected is not None and fields[0] != expected:
-                raise Damage(position, f"offset {fields[0]} stands where {expected} should")
-            yield BatchHeader(position, size, fields[0], fields[0] + fields[6], fields[8], fields[2])
-            position += size
-            expected = fields[0] + fields[6] + 1
+            if expected is not None and header.base_offset != expected:
+                raise Damage(position, f"offset {header.base_offset} stands where {expected} should")
+            yield header
+            position += header.size
+            expected = header.last_offset + 1
 
-    def batch_at(self, header: BatchHeader) -> RecordBatch:
-        """The whole batch of a header, verified."""
+    def records_of(self, header: EntryHeader, from_offset: int) -> Iterable[Record]:
+        """The records of one entry, which is verified."""
         self.ensure_verified(header.position, header.position + header.size)
-        return RecordBatch(read_warm(self.log, header.position, header.size))
+        content = read_warm(self.log, header.position, header.size)
+        return self.layout.records(content, header, from_offset)
 
     def highest_timestamp(self) -> tuple[int, int] | None:
         """The highest timestamp in the segment, and the base offset of the batch that has it."""
@@ -238,7 +228,7 @@ class Segment:
         timestamp, relative = self.max_timestamp_entry
         return timestamp, self.base_offset + relative
 
-    def headers_since(self, timestamp: int, limit: int) -> Iterator[BatchHeader]:
+    def headers_since(self, timestamp: int, limit: int) -> Iterator[EntryHeader]:
         """Headers from a place on before which everything is older than C{timestamp}."""
         return self._headers_around(self._look_up(lambda: self._offset_since(timestamp)), limit)
 
@@ -282,7 +272,7 @@ class Segment:
             # They are as right as the log now.
             raise Damage(0, str(problem)) from None
 
-    def _headers_around(self, offset: int, limit: int) -> Iterator[BatchHeader]:
+    def _headers_around(self, offset: int, limit: int) -> Iterator[EntryHeader]:
         """Headers from the index entry before C{offset} on."""
         return self.headers(self._look_up(lambda: self._position_before(offset)), limit)
 
@@ -315,7 +305,8 @@ class Segment:
 
     def _begins_with(self, offset: int, position: int) -> bool:
         """Whether a batch with this base offset stands there."""
-        return int.from_bytes(read_warm(self.log, position, _OFFSET_BYTES), "big") == offset
+        stored = read_warm(self.log, position + self.layout.offset_at, _OFFSET_BYTES)
+        return int.from_bytes(stored, "big") == offset
 
     def _offset_since(self, timestamp: int) -> int:
         """The offset of a batch before which everything is older than C{timestamp}."""
@@ -342,26 +333,3 @@ class Segment:
                     return
                 break
         raise IndexDamaged(f"{self.times.handle.path.name} points to the wrong place")
-
-
-def check_batch(content: memoryview, expected: int | None) -> tuple[str, RecordBatch | None]:
-    """
-    The batch at the beginning of C{content}, or what is wrong with it.
-
-    @param expected: the offset it must have, if that is known.  Offsets and lengths lie
-        outside the checksum: this is what guards them.
-    """
-    if len(content) < HEADER_SIZE:
-        return "the file ends within a batch", None
-    fields = HEADER.unpack_from(content)
-    size = fields[1] + PREFIX_SIZE
-    if fields[3] != MAGIC or size < HEADER_SIZE:
-        return "there is no batch where one should begin", None
-    if size > len(content):
-        return "the file ends within a batch", None
-    if expected is not None and fields[0] != expected:
-        return f"offset {fields[0]} stands where {expected} should", None
-    batch = RecordBatch(content[:size])
-    if not batch.has_valid_crc():
-        return "the checksum does not match", None
-    return "", batch

@@ -40,7 +40,7 @@ from rustlog.model import (
     TopicInfo,
 )
 from rustlog.results import Result
-from rustlog.settings import with_overrides
+from rustlog.settings import TopicConfig, with_overrides
 from rustlog.storage.catalog import Catalog
 from rustlog.storage.datadir import STATE
 from rustlog.storage.documents import DocumentWriter
@@ -87,6 +87,7 @@ class SegmentStore:
     limits = StoreLimits()
 
     _log = Logger()
+    _find = staticmethod(lookup.find_in_files)
 
     def __init__(self, settings: SegmentsSettings, environment: Environment, opened: Opened) -> None:
         self._settings = settings
@@ -133,7 +134,7 @@ class SegmentStore:
                 partition.discard()
             return
         partitions = self._partitions.setdefault(new.name, [])
-        config = with_overrides(self._settings.topic_defaults, new.config)
+        config = self._config_of(new)
         for partition in partitions:
             partition.topic = new
             partition.config = config
@@ -141,22 +142,29 @@ class SegmentStore:
 
     def _add_partitions(self, topic: TopicInfo, recovered: list[Recovered]) -> None:
         partitions = self._partitions.setdefault(topic.name, [])
-        config = with_overrides(self._settings.topic_defaults, topic.config)
+        config = self._config_of(topic)
         for each in recovered:
-            index = len(partitions)
-            partition = SegmentedPartition(
-                self._services,
-                topic,
-                index,
-                config,
-                self._topic_files.partition_directory(topic.name, index),
-                self._topic_files.checkpoint_path(topic.id, index),
-                each,
-                self._state.leader_epoch,
-            )
+            partition = self._make_partition(topic, len(partitions), config, each)
             partitions.append(partition)
             if each.checked_bytes or each.lost:
                 self._services.unsaved[partition] = self._services.clock.seconds()
+
+    def _config_of(self, topic: TopicInfo) -> TopicConfig:
+        return with_overrides(self._settings.topic_defaults, topic.config)
+
+    def _make_partition(
+        self, topic: TopicInfo, index: int, config: TopicConfig, recovered: Recovered
+    ) -> SegmentedPartition:
+        return SegmentedPartition(
+            self._services,
+            topic,
+            index,
+            config,
+            self._topic_files.partition_directory(topic.name, index),
+            self._topic_files.checkpoint_path(topic.id, index),
+            recovered,
+            self._state.leader_epoch,
+        )
 
     # -- writing --
 
@@ -215,7 +223,7 @@ class SegmentStore:
         if self._closing is not None:
             return Closed()
         try:
-            return lookup.read(partition, offset, size_max, at_least_one)
+            return lookup.read(partition, offset, size_max, at_least_one, self._find)
         except RustlogError as error:
             return error
         except OSError as error:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rustlog.log.batch import HEADER_SIZE, MAGIC, RecordBatch, batch_size
+from rustlog.log.batch import HEADER, HEADER_SIZE, MAGIC, PREFIX_SIZE, RecordBatch, batch_size
 from rustlog.storage.segments.reading import Damage
-from rustlog.storage.segments.segment import check_batch
 
 CHUNK_BYTES = 1024 * 1024
 EXAMINED_BYTES_MAX = 64 * 1024 * 1024
@@ -45,6 +44,29 @@ def checked_batches(read: Read, start: int, end: int, expected: int) -> Iterator
         if len(chunk) < wanted:
             # Someone has cut it off meanwhile.
             raise Damage(position, "the file ends within a batch")
+
+
+def check_batch(content: memoryview, expected: int | None) -> tuple[str, RecordBatch | None]:
+    """
+    The batch at the beginning of C{content}, or what is wrong with it.
+
+    @param expected: the offset it must have, if that is known.  Offsets and lengths lie
+        outside the checksum: this is what guards them.
+    """
+    if len(content) < HEADER_SIZE:
+        return "the file ends within a batch", None
+    fields = HEADER.unpack_from(content)
+    size = fields[1] + PREFIX_SIZE
+    if fields[3] != MAGIC or size < HEADER_SIZE:
+        return "there is no batch where one should begin", None
+    if size > len(content):
+        return "the file ends within a batch", None
+    if expected is not None and fields[0] != expected:
+        return f"offset {fields[0]} stands where {expected} should", None
+    batch = RecordBatch(content[:size])
+    if not batch.has_valid_crc():
+        return "the checksum does not match", None
+    return "", batch
 
 
 def another_follows(content: bytes, expected: int) -> bool:

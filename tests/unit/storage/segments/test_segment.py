@@ -13,11 +13,12 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.log.batch import RecordBatch
-from rustlog.log.records import build
+from rustlog.log.records import build, decode
 from rustlog.model import Record
 from rustlog.storage.handles import Handles
 from rustlog.storage.segments.reading import Cold, Damage, insist
-from rustlog.storage.segments.segment import Segment, check_batch
+from rustlog.storage.segments.segment import Segment
+from rustlog.storage.segments.walking import check_batch
 from rustlog.testing.disk import SimulatedDisk
 
 DIRECTORY = PurePath("/logs/orders/0")
@@ -359,12 +360,13 @@ class VerifyTests(SegmentCase):
             damage = self.assertRaises(Damage, self.segment.ensure_verified, position, self.size)
             self.assertIn("ends within a batch", str(damage))
 
-    def test_batch_at(self) -> None:
+    def test_records_of(self) -> None:
         """A whole batch can be had by its header, verified."""
         headers = list(self.segment.headers(0, self.size))
-        self.assertEqual(self.segment.batch_at(headers[5]), self.batches[5][1])
+        expected = list(decode(self.batches[5][1]))
+        self.assertEqual(list(self.segment.records_of(headers[5], 0)), expected)
         self.disk.flip_bit(LOG, headers[6].position + 70)
-        self.assertRaises(Damage, self.segment.batch_at, headers[6])
+        self.assertRaises(Damage, self.segment.records_of, headers[6], 0)
 
 
 class HeaderTests(SegmentCase):
@@ -378,7 +380,7 @@ class HeaderTests(SegmentCase):
     def test_headers(self) -> None:
         """Every batch is found with what its header says, from any boundary on."""
         expected = [
-            (position, batch.size, batch.base_offset, batch.last_offset, batch.max_timestamp, 3)
+            (position, batch.size, batch.base_offset, batch.last_offset, batch.max_timestamp)
             for position, batch in self.batches
         ]
         self.assertEqual(list(self.segment.headers(0, self.size)), expected)
