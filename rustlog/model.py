@@ -222,6 +222,7 @@ class StoreLimits:
     null_values: bool = True
     compression: bool = True
     producer_state: bool = True
+    timestamp_types: bool = True
 
 
 @frozen

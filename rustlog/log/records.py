@@ -24,7 +24,7 @@ read short varints in place: a function call for each would double their time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rustlog.errors import CorruptBatch, InvalidRecord, RequestRefused
 from rustlog.log.batch import HEADER_SIZE, NO_PRODUCER_ID, RecordBatch, build_batch
@@ -89,7 +89,7 @@ def build(
     if min(timestamps) < 0 or max(timestamps) > _TIMESTAMP_MAX:
         raise InvalidRecord("a timestamp is not within 0..2**63-1")
     return build_batch(
-        compress(codec, _encode_records(records, timestamps)),
+        compress(codec, encode_records(records, timestamps)),
         record_count=len(records),
         base_timestamp=timestamps[0],
         max_timestamp=max(timestamps),
@@ -100,7 +100,8 @@ def build(
     )
 
 
-def _encode_records(records: list[Record], timestamps: list[int]) -> bytes:
+def encode_records(records: Sequence[Record], timestamps: Sequence[int]) -> bytes:
+    """Records as they stand in a batch that is not compressed; their offsets are counted from 0."""
     parts: list[bytes] = []
     base_timestamp = timestamps[0]
     for offset_delta, record in enumerate(records):

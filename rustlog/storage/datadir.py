@@ -29,6 +29,14 @@ FORMAT = "FORMAT"
 STATE = "STATE"
 LOGS = "logs"
 
+SEGMENTS = "segments"
+MINIKAFKA = "minikafka"
+CONVERTIBLE = (SEGMENTS, MINIKAFKA)
+"""The formats between which a directory can be converted."""
+
+UNFINISHED = "unfinished"
+"""The format of a directory into which another one is being converted."""
+
 
 @frozen
 class StoreState:
@@ -52,17 +60,33 @@ class StoreState:
 
 @define(eq=False)
 class DataDirectory:
-    """A directory that this process holds the lock of."""
+    """
+    A directory that this process holds the lock of.
+
+    @ivar is_marked: whether it says which store it belongs to.
+    """
 
     root: PurePath
+    is_marked: bool
     _files: IFiles
     _lock: Any
+    _marker: dict[str, Any]
 
     @classmethod
-    def claim(cls, files: IFiles, root: PurePath, format_name: str, version: int) -> DataDirectory:
+    def claim(
+        cls,
+        files: IFiles,
+        root: PurePath,
+        format_name: str,
+        version: int,
+        *,
+        accepts_unmarked: bool = False,
+    ) -> DataDirectory:
         """
         Lock a directory, making it if need be, and mark it.  Blocks.
 
+        @param accepts_unmarked: whether logs without a mark are welcome.  Then they get theirs from
+            L{mark}, once all that belongs to them has been written.
         @raise StartupError: someone else uses it, or it is of another format.
         @raise OSError: the disk does not want to.
         """
@@ -71,12 +95,18 @@ class DataDirectory:
             lock = files.lock(root / LOCK)
         except BlockingIOError:
             raise StartupError(f"the data directory {root} is in use by another process") from None
+        ours = {"format": format_name, "version": version}
         try:
-            _check_format(files, root, format_name, version)
+            is_marked = _check_format(files, root, ours, accepts_unmarked)
         except BaseException:
             lock.close()
             raise
-        return cls(root, files, lock)
+        return cls(root, is_marked, files, lock, ours)
+
+    def mark(self) -> None:
+        """Let it say which store it belongs to; durable when this returns.  Blocks."""
+        write_documents(self._files, {self.root / FORMAT: self._marker})
+        self.is_marked = True
 
     def read_state(self, is_empty: bool) -> StoreState:
         """
@@ -127,23 +157,52 @@ def _make_durable(files: IFiles, directory: PurePath) -> None:
         files.sync_directory(path.parent)
 
 
-def _check_format(files: IFiles, root: PurePath, format_name: str, version: int) -> None:
-    remove_temporaries(files, root)
-    ours = {"format": format_name, "version": version}
+def read_format(files: IFiles, root: PurePath) -> dict[str, Any] | None:
+    """
+    Which store wrote a directory; C{None} when it does not say.  Blocks.
+
+    @raise StartupError: it can not be read.
+    """
     try:
-        found = read_document(files, root / FORMAT)
+        return read_document(files, root / FORMAT)
     except DamagedDocument as damage:
         raise StartupError(f"{damage}; restore it from a backup") from None
-    if found is None:
-        if files.exists(root / LOGS):
-            raise StartupError(
-                f"{root} has a directory {LOGS}/ but no file {FORMAT}: it was not written by the store "
-                f"{format_name!r}; choose another --data-dir"
-            )
-        write_documents(files, {root / FORMAT: ours})
-    elif found != ours:
-        theirs = f"{found.get('format')!r} (version {found.get('version')})"
+
+
+def _check_format(files: IFiles, root: PurePath, ours: dict[str, Any], accepts_unmarked: bool) -> bool:
+    """Whether the directory is marked; it is, if it is acceptable and has no logs that need care."""
+    remove_temporaries(files, root)
+    found = read_format(files, root)
+    if found == ours:
+        return True
+    if found is not None:
+        raise StartupError(f"{root} {_of_another_store(found, ours, root)}")
+    if files.exists(root / LOGS):
+        if accepts_unmarked:
+            return False
         raise StartupError(
-            f"{root} was written by the store {theirs}, not by {format_name!r} (version {version}); "
-            f"choose that --storage or another --data-dir"
+            f"{root} has a directory {LOGS}/ but no file {FORMAT}: it was not written by the store "
+            f"{ours['format']!r}; if it is MiniKafka's, choose --storage={MINIKAFKA} or convert it: "
+            f"{convert_command(root, MINIKAFKA, ours['format'])}"
         )
+    write_documents(files, {root / FORMAT: ours})
+    return True
+
+
+def _of_another_store(found: dict[str, Any], ours: dict[str, Any], root: PurePath) -> str:
+    name, version = found.get("format"), found.get("version")
+    if name == UNFINISHED:
+        command = convert_command(found.get("source"), found.get("from"), found.get("to"), target=root)
+        return f"is not yet converted; finish that: {command}"
+    sentence = (
+        f"was written by the store {name!r} (version {version}), "
+        f"not by {ours['format']!r} (version {ours['version']}); choose that --storage or another --data-dir"
+    )
+    if {name, ours["format"]} == set(CONVERTIBLE):
+        sentence += f", or convert it: {convert_command(root, name, ours['format'])}"
+    return sentence
+
+
+def convert_command(source: object, old: object, new: object, target: object = "NEW-DIRECTORY") -> str:
+    """What to say to have a directory in another format."""
+    return f"rustlog log convert {source} {target} --from={old} --to={new}"

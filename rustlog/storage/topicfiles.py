@@ -13,6 +13,7 @@ once, so that a new topic of that name finds none, and are removed later, step b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -83,14 +84,19 @@ class TopicFiles:
 
     # -- at the start --
 
-    def read(self, directory: DataDirectory) -> list[TopicInfo]:
-        """All topics, after what a crash left undone has been done.  Blocks."""
+    def read(self, directory: DataDirectory, *, puts_strangers_aside: bool = True) -> list[TopicInfo]:
+        """
+        All topics, after what a crash left undone has been done.  Blocks.
+
+        @param puts_strangers_aside: whether logs that belong to no topic are moved out of the way.
+        """
         for name in (TOPICS, TRASH):
             remove_temporaries(self._files, self._root / name)
         self._finish_deletions(directory)
         names = self._files.names(self._root / TOPICS)
         topics = [self._read_topic(directory, name) for name in names if name.endswith(SUFFIX)]
-        self._put_strangers_aside({topic.name for topic in topics})
+        if puts_strangers_aside:
+            self._put_strangers_aside({topic.name for topic in topics})
         return topics
 
     def _read_topic(self, directory: DataDirectory, file_name: str) -> TopicInfo:
@@ -133,6 +139,10 @@ class TopicFiles:
 
     def save(self, info: TopicInfo) -> Deferred[None]:
         return self._writer.write(self._document(info.name), _to_members(info))
+
+    def documents(self, topics: Iterable[TopicInfo]) -> dict[PurePath, dict[str, Any]]:
+        """The documents of topics, for L{write_documents <rustlog.storage.documents.write_documents>}."""
+        return {self._document(info.name): _to_members(info) for info in topics}
 
     def remove(self, info: TopicInfo) -> Deferred[None]:
         """

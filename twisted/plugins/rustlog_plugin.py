@@ -27,6 +27,13 @@ segments_store = LogStoreFactory(
     settings="rustlog.storage.segments.store.SegmentsSettings",
 )
 
+minikafka_store = LogStoreFactory(
+    "minikafka",
+    "Reads and writes data directories of MiniKafka: single records, without headers.",
+    opener="rustlog.storage.minikafka.store.open_store",
+    settings="rustlog.storage.minikafka.store.MiniKafkaSettings",
+)
+
 memory_offsets = OffsetStoreFactory(
     "memory",
     "Keeps the offsets of consumer groups in memory; forgets them when it stops.",

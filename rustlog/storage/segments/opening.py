@@ -16,7 +16,7 @@ from rustlog.errors import StartupError
 from rustlog.interfaces import IFiles
 from rustlog.model import SyncPolicy, TopicInfo, TopicPartition
 from rustlog.settings import TopicConfig, with_overrides
-from rustlog.storage.datadir import LOGS, DataDirectory, StoreState
+from rustlog.storage.datadir import LOGS, SEGMENTS, DataDirectory, StoreState
 from rustlog.storage.documents import DamagedDocument, DocumentWriter, read_document
 from rustlog.storage.handles import Handle, Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
@@ -24,7 +24,7 @@ from rustlog.storage.segments.partition import Recovered
 from rustlog.storage.segments.recovery import Surroundings, recover
 from rustlog.storage.topicfiles import CHECKPOINTS, DAMAGED, TOPICS, TRASH, TopicFiles
 
-FORMAT_NAME = "segments"
+FORMAT_NAME = SEGMENTS
 FORMAT_VERSION = 1
 
 _SYNCED_AT_ONCE = 100
@@ -85,22 +85,35 @@ def _load(
         for topic in topics
     }
     everything = [each for partitions in recovered.values() for each in partitions]
-    _sync_checked(files, settings.data_dir, everything)
+    sync_checked(files, settings.data_dir, everything)
     if state.may_have_lost_a_tail or any(each.lost for each in everything):
         state = attrs.evolve(state, leader_epoch=state.leader_epoch + 1)
-    if not state.clean or any(each.checked_bytes for each in everything):
+    report(settings.data_dir, state, everything)
+    state = begin_state(files, directory, state, settings.sync)
+    return Opened(directory, state, handles, topics, recovered)
+
+
+def report(root: PurePath, state: StoreState, recovered: list[Recovered]) -> None:
+    """Say what recovery had to do, if it had to do anything."""
+    if not state.clean or any(each.checked_bytes for each in recovered):
         _log.info(
             "recovered {data_dir}: checked {size} bytes in {count} partitions, leader epoch {epoch}",
-            data_dir=str(settings.data_dir),
-            size=sum(each.checked_bytes for each in everything),
-            count=len(everything),
+            data_dir=str(root),
+            size=sum(each.checked_bytes for each in recovered),
+            count=len(recovered),
             epoch=state.leader_epoch,
         )
+
+
+def begin_state(
+    files: IFiles, directory: DataDirectory, state: StoreState, sync: SyncPolicy
+) -> StoreState:
+    """From now on the store is in use."""
     for name in (LOGS, TOPICS, CHECKPOINTS, TRASH):
-        files.make_directory(settings.data_dir / name)
-    state = attrs.evolve(state, clean=False, sync=str(settings.sync))
+        files.make_directory(directory.root / name)
+    state = attrs.evolve(state, clean=False, sync=str(sync))
     directory.write_state(state)  # Durable, and with it the other names in the directory.
-    return Opened(directory, state, handles, topics, recovered)
+    return state
 
 
 def _recover_topic(
@@ -120,12 +133,12 @@ def _recover_topic(
         index_interval=with_overrides(settings.topic_defaults, topic.config).index_interval_bytes,
     )
     for index in range(topic.partitions):
-        checkpoint = _read_checkpoint(environment.files, topic_files.checkpoint_path(topic.id, index))
+        checkpoint = read_checkpoint(environment.files, topic_files.checkpoint_path(topic.id, index))
         directory = topic_files.partition_directory(topic.name, index)
         yield recover(around, TopicPartition(topic.name, index), directory, checkpoint)
 
 
-def _read_checkpoint(files: IFiles, path: PurePath) -> Checkpoint | None:
+def read_checkpoint(files: IFiles, path: PurePath) -> Checkpoint | None:
     """A checkpoint, if there is a good one: without, more has to be read."""
     try:
         members = read_document(files, path)
@@ -135,7 +148,7 @@ def _read_checkpoint(files: IFiles, path: PurePath) -> Checkpoint | None:
         return None
 
 
-def _sync_checked(files: IFiles, root: PurePath, recovered: list[Recovered]) -> None:
+def sync_checked(files: IFiles, root: PurePath, recovered: list[Recovered]) -> None:
     """
     Make durable what was found behind the checkpoints: written, but perhaps never synced, it
     will be shown to readers from now on.
@@ -152,13 +165,14 @@ def _sync_checked(files: IFiles, root: PurePath, recovered: list[Recovered]) -> 
         directory = each.checked[-1].log.path.parent
         directories.update(dict.fromkeys((directory, directory.parent)))
     for start in range(0, len(handles), _SYNCED_AT_ONCE):
-        _sync(files, handles[start : start + _SYNCED_AT_ONCE])
+        sync_handles(files, handles[start : start + _SYNCED_AT_ONCE])
     if directories:
         for path in (*directories, root / LOGS, root):
             files.sync_directory(path)
 
 
-def _sync(files: IFiles, handles: list[Handle]) -> None:
+def sync_handles(files: IFiles, handles: list[Handle]) -> None:
+    """Make some files durable, at once.  Blocks."""
     opened = [handle.lease() for handle in handles]
     try:
         for error in files.sync_many(opened).values():

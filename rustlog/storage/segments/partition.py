@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rustlog.errors import PartitionFenced, RustlogError, TopicNotFound
-from rustlog.interfaces import IFiles, IPartition
+from rustlog.interfaces import IFiles, IPartition, IWorkers
 from rustlog.log.batch import Buffer, RecordBatch
 from rustlog.log.epochs import LeaderEpochs
 from rustlog.log.producers import ProducerTable
@@ -49,6 +49,7 @@ class Services:
     """What all partitions of a store share."""
 
     files: IFiles
+    workers: IWorkers
     handles: Handles
     rounds: SyncRounds
     writer: DocumentWriter

@@ -26,7 +26,7 @@ def new_start(partition: SegmentedPartition, now_ms: int) -> int:
         if segment.size == 0 or end > partition.high_watermark:
             break
         if not (
-            _is_one_too_many(partition, left)
+            is_one_too_many(partition, left)
             or _is_surplus(partition, size)
             or _is_old(partition, segment, now_ms)
         ):
@@ -44,7 +44,8 @@ def active_is_dead(partition: SegmentedPartition) -> bool:
     )
 
 
-def _is_one_too_many(partition: SegmentedPartition, segments: int) -> bool:
+def is_one_too_many(partition: SegmentedPartition, segments: int) -> bool:
+    """Whether a partition with so many segments has more than it may keep."""
     return partition.segments_max != UNLIMITED and segments > partition.segments_max
 
 

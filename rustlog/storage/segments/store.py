@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from pathlib import PurePath
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 from attrs import define
@@ -37,6 +38,7 @@ from rustlog.model import (
     SegmentDescription,
     StorageDescription,
     StoreLimits,
+    SyncPolicy,
     TopicInfo,
 )
 from rustlog.results import Result
@@ -70,26 +72,43 @@ FILES_PER_STEP = 256
 """How many files of deleted topics one call of C{maintain} removes."""
 
 T = TypeVar("T")
+S = TypeVar("S", bound="StoreSettings")
+
+
+class StoreSettings(Protocol):
+    """What the settings of every such store have."""
+
+    @property
+    def data_dir(self) -> PurePath: ...
+    @property
+    def sync(self) -> SyncPolicy: ...
+    @property
+    def topic_defaults(self) -> TopicConfig: ...
+    @property
+    def producer_id_expiration_ms(self) -> int: ...
+
 
 __all__ = ["SegmentStore", "SegmentsSettings", "open_store"]
 
 
-def open_store(settings: SegmentsSettings, environment: Environment) -> Deferred[SegmentStore]:
+def open_store(
+    settings: SegmentsSettings, environment: Environment
+) -> Deferred[SegmentStore[SegmentsSettings]]:
     """What C{--storage=segments} calls."""
     opening = environment.workers.run(open_directory, settings, environment)
-    return opening.addCallback(lambda opened: SegmentStore(settings, environment, opened))
+    return opening.addCallback(lambda opened: SegmentStore[SegmentsSettings](settings, environment, opened))
 
 
 @implementer(ILogStore, IFencing)
-class SegmentStore:
-    """An open data directory."""
+class SegmentStore(Generic[S]):
+    """An open data directory; stores with another layout of their files are made of this one."""
 
     limits = StoreLimits()
 
     _log = Logger()
-    _find = staticmethod(lookup.find_in_files)
+    _find: lookup.Find = staticmethod(lookup.find_in_files)
 
-    def __init__(self, settings: SegmentsSettings, environment: Environment, opened: Opened) -> None:
+    def __init__(self, settings: S, environment: Environment, opened: Opened) -> None:
         self._settings = settings
         self._environment = environment
         self._directory = opened.directory
@@ -98,6 +117,7 @@ class SegmentStore:
         files, workers, clock = environment.files, environment.workers, environment.clock
         self._services = Services(
             files=files,
+            workers=workers,
             handles=opened.handles,
             rounds=SyncRounds(files, workers, clock, environment.observer),
             writer=DocumentWriter(files, workers),

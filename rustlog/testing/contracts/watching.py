@@ -146,7 +146,7 @@ class WatchContract(LogStoreHarness):
         def collect(answers: list[Any]) -> None:
             for batch in self.take(partition, answers[0]):
                 if batch.base_offset == len(found):
-                    found.append(batch.base_offset)
+                    found.extend(range(batch.base_offset, batch.next_offset))
 
         look()
         cancel = self.store.watch(partition, look)

@@ -1,5 +1,5 @@
 """
-A C{segments} store that dies and comes back, and what its users remember of it.
+A store that dies and comes back, and what its users remember of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rustlog.log.batch import split_batches
 from rustlog.model import Appended, Isolation, Record, SyncPolicy
 from rustlog.results import deferred
 from rustlog.settings import TopicConfig
-from rustlog.storage.segments.store import SegmentsSettings, SegmentStore, open_store
+from rustlog.storage.segments.store import SegmentsSettings, open_store
 from rustlog.testing.environment import SimulatedEnvironment
 from tests.unit.patience import Patience
 
@@ -34,20 +34,26 @@ class Lives(Patience):
         self, environment: SimulatedEnvironment, sync: str = "always", segment_bytes: int = 400
     ) -> None:
         self.environment = environment
-        self.settings = SegmentsSettings(
-            DATA_DIR,
-            SyncPolicy.parse(sync),
-            TopicConfig(segment_bytes=segment_bytes, index_interval_bytes=100),
+        self.settings = self.make_settings(
+            SyncPolicy.parse(sync), TopicConfig(segment_bytes=segment_bytes, index_interval_bytes=100)
         )
         self.acknowledged: list[dict[int, bytes]] = [{} for _ in range(PARTITIONS)]
         self.sent = 0
-        self.store: SegmentStore | None = None
+        self.store: Any = None
+
+    # -- the store --
+
+    def make_settings(self, sync: SyncPolicy, topic_defaults: TopicConfig) -> Any:
+        return SegmentsSettings(DATA_DIR, sync, topic_defaults)
+
+    def open_store(self) -> Any:
+        return open_store(self.settings, self.environment)
 
     # -- life and death --
 
     def open(self) -> None:
         """Begin a life; the topic is made in the first one that gets so far."""
-        self.store = self.finish(open_store(self.settings, self.environment))
+        self.store = self.finish(self.open_store())
         if self.store.catalog.get(TOPIC) is None:
             self.finish(self.store.catalog.create(TOPIC, PARTITIONS, {}))
 
