@@ -1,5 +1,5 @@
 """
-A C{minikafka} store that dies and comes back, and an idempotent producer that sends again what was not answered.
+A C{minikafka} store that dies and comes back, and a producer that sends again what was not answered.
 """
 
 from __future__ import annotations

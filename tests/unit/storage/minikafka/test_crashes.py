@@ -1,6 +1,6 @@
 """
-What was acknowledged survives, and what was sent again is there once: loss of power at any moment, and any call to
-the disk that fails.
+What was acknowledged survives, and what was sent again is there once: loss of power at any moment, and any
+call to the disk that fails.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.unit.storage.minikafka.lives import MiniKafkaLives, Producer
 from tests.unit.storage.segments.lives import DATA_DIR, PARTITIONS, TOPIC, Lives, missing
 
 LIVES = 4
+BATCHES = 3
 
 
 def work(lives: Lives, chance: Random) -> None:
@@ -42,7 +43,7 @@ class PowerLossTests(SynchronousTestCase):
 
     def test_acknowledged_records_survive(self) -> None:
         """Under --sync=always every acknowledged record is at its offset after any number of crashes."""
-        for seed in seeds(60):
+        for seed in seeds(20):
             chance = Random(seed)
             lives = MiniKafkaLives(simulated_environment(seed))
             for life in range(LIVES):
@@ -57,8 +58,8 @@ class PowerLossTests(SynchronousTestCase):
             self.assertEqual(missing(lives), [], f"seed {seed}, in the end")
 
     def test_sent_again_is_there_once(self) -> None:
-        """Whenever the power fails, a producer that sends again what was not answered has each record once."""
-        for seed in seeds(60):
+        """Whenever the power fails, who sends again what was not answered has each record once."""
+        for seed in seeds(20):
             chance = Random(seed)
             lives = MiniKafkaLives(simulated_environment(seed))
             producers = [Producer(lives, 7, 0), Producer(lives, 8, 0)]
@@ -91,7 +92,7 @@ class PowerLossTests(SynchronousTestCase):
 
     def test_what_was_read_once_reads_the_same(self) -> None:
         """Nobody sees a record under --sync=always that a crash could take back."""
-        for seed in seeds(25):
+        for seed in seeds(10):
             chance = Random(seed)
             lives = MiniKafkaLives(simulated_environment(seed))
             lives.open()
@@ -105,7 +106,7 @@ class PowerLossTests(SynchronousTestCase):
 
     def test_without_sync_a_prefix_survives(self) -> None:
         """Under --sync=never a crash may take the end of the log, and what is left has no holes."""
-        for seed in seeds(25):
+        for seed in seeds(10):
             chance = Random(seed)
             lives = MiniKafkaLives(simulated_environment(seed), sync="never")
             lives.open()
@@ -144,10 +145,10 @@ class FailingCallTests(SynchronousTestCase):
         files.fail_call(call, error)
         try:
             lives.open()
-            for _ in range(6):
+            for _ in range(3):
                 lives.outcomes([lives.send(index, 2) for index in range(PARTITIONS)])
             store, catalog = lives.store, lives.store.catalog
-            lives.outcomes([store.delete_records(lives.partition(0), 5), store.maintain()])
+            lives.outcomes([store.delete_records(lives.partition(0), 3), store.maintain()])
             lives.outcomes([catalog.create("other", 1, {}), catalog.delete("other")])
             lives.outcomes([store.allocate_producer_ids(1), store.maintain(), store.close()])
         except (StartupError, RustlogError):
@@ -217,11 +218,11 @@ class CutTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.lives = MiniKafkaLives(memory_environment(), segment_bytes=100_000)
         self.lives.open()
-        for _ in range(4):
+        for _ in range(BATCHES):
             self.lives.finish(self.lives.send(0, 2))
         self.path = DATA_DIR / "logs" / TOPIC / "0" / "0.log"
         self.content = self.lives.environment.files.content(self.path)
-        self.ends = [len(self.content) // 4 * each for each in range(1, 5)]
+        self.ends = [len(self.content) // BATCHES * each for each in range(1, BATCHES + 1)]
 
     def test_cut_at_every_byte(self) -> None:
         """Wherever a crash ends the file, the whole batches are there and writing goes on behind them."""
@@ -238,7 +239,7 @@ class CutTests(SynchronousTestCase):
 
     def test_cut_after_a_clean_stop(self) -> None:
         """What others cut off of a log that was closed is missed; the whole records before it are there."""
-        sizes = [each // 2 * half for each in (self.ends[0],) for half in range(9)]
+        sizes = [each // 2 * half for each in (self.ends[0],) for half in range(2 * BATCHES + 1)]
         for size in range(len(self.content)):
             self.setUp()
             self.lives.close()
@@ -249,7 +250,7 @@ class CutTests(SynchronousTestCase):
 
     def test_damage_at_every_byte(self) -> None:
         """A changed byte that nobody has synced is never served, and what stood behind it is put aside."""
-        for position in range(self.ends[2]):
+        for position in range(self.ends[1]):
             self.setUp()
             self.lives.die()
             files = self.lives.environment.files
@@ -261,7 +262,8 @@ class CutTests(SynchronousTestCase):
             self.assertEqual(list(self.lives.stored(0)), list(range(2 * damaged_batch)), f"at {position}")
             self.assertEqual(self.lives.partition(0).leader_epoch, 1)
             (name,) = files.names(DATA_DIR / "damaged")
-            self.assertEqual(files.content(DATA_DIR / "damaged" / name), damaged[damaged_batch * self.ends[0] :])
+            aside = files.content(DATA_DIR / "damaged" / name)
+            self.assertEqual(aside, damaged[damaged_batch * self.ends[0] :])
 
     def test_damage_before_the_checkpoint(self) -> None:
         """A damaged payload in what was long on disk is told to who reads it; the rest can be read."""
@@ -271,8 +273,8 @@ class CutTests(SynchronousTestCase):
         with self.assertRaises(DamagedLog) as caught:
             self.lives.stored(0)
         self.assertEqual(caught.exception.offset, 2)
-        self.assertEqual(self.lives.partition(0).high_watermark, 8)
-        self.assertEqual(self.lives.finish(self.lives.send(0)).base_offset, 8)
+        self.assertEqual(self.lives.partition(0).high_watermark, 2 * BATCHES)
+        self.assertEqual(self.lives.finish(self.lives.send(0)).base_offset, 2 * BATCHES)
 
     def test_unknown_records(self) -> None:
         """Whole records that no journal knows, after a crash, are not served, but not destroyed either."""
