@@ -37,7 +37,7 @@ def add_commands(commands: Commands) -> None:
 def verify_log(session: Session) -> int:
     from rustlog.storage.segments.verification import PartitionReport, total_size, verify
 
-    files, root = _open(session)
+    files, root, _ = _open(session)
     total = human_size(total_size(files, root)) if session.console.shows_progress else ""
     progress = session.progress(lambda done: f"{human_size(done)} of {total} verified")
     reports: list[PartitionReport] = []
@@ -97,9 +97,9 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
 def dump_log(session: Session) -> int:
     from rustlog.storage.segments.inspection import Problem, segments_of, walk
 
-    files, root = _open(session)
+    files, root, format_name = _open(session)
     status = 0
-    for partition in _partitions(files, root, session.options.where):
+    for partition in _partitions(files, root, format_name, session.options.where):
         if isinstance(partition, Problem):
             session.remark(f"damaged: {partition}")
             status = 1
@@ -173,7 +173,7 @@ def _codec(found: StoredBatch) -> str:
 # -- the directory --
 
 
-def _open(session: Session) -> tuple[IFiles, PurePath]:
+def _open(session: Session) -> tuple[IFiles, PurePath, str]:
     from rustlog.environment.readonly import ReadOnlyFiles
     from rustlog.errors import StartupError
     from rustlog.storage.segments.inspection import check_format
@@ -182,25 +182,26 @@ def _open(session: Session) -> tuple[IFiles, PurePath]:
     if not files.exists(root):
         raise CommandFailed(f"there is no directory {root}; name the one that the broker's --data-dir names")
     try:
-        check_format(files, root)
+        return files, root, check_format(files, root)
     except StartupError as error:
         raise CommandFailed(f"{error}; name a directory that a broker's --data-dir names") from None
     except OSError as error:
         raise CommandFailed(f"cannot read {root}: {error.strerror}") from error
-    return files, root
 
 
-def _partitions(files: IFiles, root: PurePath, where: str | None) -> Iterator[StoredPartition | Problem]:
+def _partitions(
+    files: IFiles, root: PurePath, format_name: str, where: str | None
+) -> Iterator[StoredPartition | Problem]:
     """Those that were asked for."""
     from rustlog.model import TopicInfo
     from rustlog.storage.segments.inspection import StoredPartition, find_partitions, find_topics
 
-    found = list(find_topics(files, root))
+    found = list(find_topics(files, root, format_name))
     topics = {each.name: each for each in found if isinstance(each, TopicInfo)}
     topic, partition = _understood(where, set(topics))
     yield from (each for each in found if not isinstance(each, TopicInfo))
     for name in topics if topic is None else [topic]:
-        for each in find_partitions(files, root, topics[name]):
+        for each in find_partitions(files, root, topics[name], format_name):
             if not isinstance(each, StoredPartition) or partition in (None, each.name.partition):
                 yield each
 

@@ -18,7 +18,6 @@ from twisted.logger import Logger
 
 from rustlog.environment import Environment
 from rustlog.errors import StartupError
-from rustlog.interfaces import IFiles
 from rustlog.model import CONSUMER_OFFSETS, SyncPolicy, TopicInfo, TopicPartition, topic_name_problem
 from rustlog.settings import UNLIMITED, TopicConfig, with_overrides
 from rustlog.storage.datadir import LOGS, MINIKAFKA, DataDirectory, StoreState
@@ -27,6 +26,8 @@ from rustlog.storage.handles import Handles
 from rustlog.storage.minikafka.journal import journals
 from rustlog.storage.minikafka.recovery import recover
 from rustlog.storage.segments.checkpoint import Checkpoint
+from rustlog.storage.segments.files import base_offsets
+from rustlog.storage.segments.inspection import count_partitions
 from rustlog.storage.segments.opening import (
     Opened,
     begin_state,
@@ -105,6 +106,7 @@ class _Opening:
         known = self._topic_files.read(directory, puts_strangers_aside=False)
         state = directory.read_state(is_empty=not known or not directory.is_marked)
         adopted = list(self._foreign(known))
+        self._check_counts(adopted)
         topics = [each for each in known if each.name not in {info.name for info in adopted}] + adopted
         recovered = self._recover_all(topics, {each.name: each.partitions for each in known}, state)
         everything = [each for partitions in recovered.values() for each in partitions]
@@ -137,6 +139,21 @@ class _Opening:
                 )  # fmt: skip
             elif topic is not None and partitions > topic.partitions:
                 yield attrs.evolve(topic, partitions=partitions)
+
+    def _check_counts(self, adopted: list[TopicInfo]) -> None:
+        """Have nobody lose most of his log just because he did not know a setting."""
+        kept = self._settings.segments_kept
+        for info in adopted:
+            if info.internal or self._directory.is_marked:
+                continue
+            for index in range(info.partitions):
+                names = self._files.names(self._topic_files.partition_directory(info.name, index))
+                count = len(base_offsets(names))
+                if count > kept:
+                    raise StartupError(
+                        f"{info.name}-{index} has {count} segments, and all but {kept} would be deleted; "
+                        f"say --set=minikafka.segments.kept={count} to keep them"
+                    )
 
     def _adopt(self, adopted: list[TopicInfo]) -> None:
         for info in adopted:
@@ -215,12 +232,3 @@ class _Opening:
         for start in range(0, len(paths), _DOCUMENTS_AT_ONCE):
             some = paths[start : start + _DOCUMENTS_AT_ONCE]
             write_documents(self._files, {path: documents[path] for path in some})
-
-
-def count_partitions(files: IFiles, directory: PurePath) -> int:
-    """How many partitions a topic has, by the names of their directories; 0 if it is none.  Blocks."""
-    try:
-        names = files.names(directory)
-    except NotADirectoryError:
-        return 0
-    return max((int(name) + 1 for name in names if name.isascii() and name.isdigit()), default=0)

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from pathlib import PurePath
 from typing import Union
+from uuid import UUID
 
 from attrs import frozen
 
 from rustlog.errors import StartupError
 from rustlog.interfaces import IFile, IFiles
 from rustlog.log.batch import RecordBatch
-from rustlog.model import TopicInfo, TopicPartition
-from rustlog.storage.datadir import FORMAT, LOGS, STATE
+from rustlog.model import CONSUMER_OFFSETS, TopicInfo, TopicPartition
+from rustlog.storage.datadir import CONVERTIBLE, FORMAT, LOGS, MINIKAFKA, SEGMENTS, STATE, read_format
 from rustlog.storage.documents import DamagedDocument, read_document
+from rustlog.storage.minikafka.layout import RecordLayout
 from rustlog.storage.segments.checkpoint import Checkpoint
 from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_path
-from rustlog.storage.segments.opening import FORMAT_NAME
+from rustlog.storage.segments.layout import BATCHES, Layout
 from rustlog.storage.segments.reading import Damage
-from rustlog.storage.segments.walking import EXAMINED_BYTES_MAX, another_follows, checked_batches
+from rustlog.storage.segments.walking import EXAMINED_BYTES_MAX
 from rustlog.storage.topicfiles import CHECKPOINTS, SUFFIX, TOPICS, topic_from_members
 
 
@@ -62,6 +64,7 @@ class StoredPartition:
     name: TopicPartition
     directory: PurePath
     checkpoint: Checkpoint | None
+    layout: Layout = BATCHES
 
     @property
     def log_start_offset(self) -> int:
@@ -75,24 +78,36 @@ _TORN = "the last {} bytes are no whole batch; the broker completes it, or cuts 
 # -- the directory -----------------------------------------------------------------
 
 
-def check_format(files: IFiles, root: PurePath) -> None:
+def check_format(files: IFiles, root: PurePath) -> str:
     """
-    See whether it can be read here at all.
+    See whether it can be read here at all, and by which store.  What MiniKafka left does not say so.
 
     @raise StartupError: with a sentence that says why not.
     """
-    try:
-        found = read_document(files, root / FORMAT)
-    except DamagedDocument as damage:
-        raise StartupError(f"{damage}; restore it from a backup") from None
+    found = read_format(files, root)
     if found is None:
+        if any(count_partitions(files, root / LOGS / name) for name in files.names(root / LOGS)):
+            return MINIKAFKA
         raise StartupError(f"{root} is not a data directory: there is no file {FORMAT} in it")
-    if found.get("format") != FORMAT_NAME:
-        raise StartupError(f"{root} was written by the store {found.get('format')!r}, not by {FORMAT_NAME!r}")
+    name = found.get("format")
+    if name not in CONVERTIBLE:
+        raise StartupError(f"{root} was written by the store {name!r}, not by {' or '.join(CONVERTIBLE)}")
+    return str(name)
 
 
-def find_topics(files: IFiles, root: PurePath) -> Iterator[TopicInfo | Problem]:
+def find_topics(files: IFiles, root: PurePath, format_name: str = SEGMENTS) -> Iterator[TopicInfo | Problem]:
     """All topics, and what is wrong with their documents."""
+    found = list(_find_documents(files, root))
+    yield from found
+    if format_name == MINIKAFKA:
+        known = {each.name for each in found if isinstance(each, TopicInfo)}
+        for name in files.names(root / LOGS):
+            partitions = count_partitions(files, root / LOGS / name)
+            if name not in known and partitions:
+                yield TopicInfo(UUID(int=0), name, partitions, internal=name == CONSUMER_OFFSETS)
+
+
+def _find_documents(files: IFiles, root: PurePath) -> Iterator[TopicInfo | Problem]:
     for name in files.names(root / TOPICS):
         path = root / TOPICS / name
         if name.endswith(SUFFIX):
@@ -110,21 +125,36 @@ def _topic(members: dict[str, object], path: PurePath) -> TopicInfo | Problem:
         return Problem(path, str(error))
 
 
-def find_partitions(files: IFiles, root: PurePath, topic: TopicInfo) -> Iterator[StoredPartition | Problem]:
+def count_partitions(files: IFiles, directory: PurePath) -> int:
+    """How many partitions a topic has, by the names of their directories; 0 if it is none."""
+    try:
+        names = files.names(directory)
+    except NotADirectoryError:
+        return 0
+    return max((int(name) + 1 for name in names if name.isascii() and name.isdigit()), default=0)
+
+
+def find_partitions(
+    files: IFiles, root: PurePath, topic: TopicInfo, format_name: str = SEGMENTS
+) -> Iterator[StoredPartition | Problem]:
     """The partitions of a topic, and what is wrong with their checkpoints."""
     for index in range(topic.partitions):
-        path = root / CHECKPOINTS / str(topic.id) / f"{index}{SUFFIX}"
+        aside = root / CHECKPOINTS / str(topic.id)
+        path = aside / f"{index}{SUFFIX}"
         members, checkpoint = _read(files, path), None
         if isinstance(members, Problem):
             yield members
         elif members is not None:
             checkpoint = Checkpoint.from_document(members)
         directory = root / LOGS / topic.name / str(index)
-        yield StoredPartition(TopicPartition(topic.name, index), directory, checkpoint)
+        layout: Layout = RecordLayout(aside, index) if format_name == MINIKAFKA else BATCHES
+        yield StoredPartition(TopicPartition(topic.name, index), directory, checkpoint, layout)
 
 
 def find_strangers(files: IFiles, root: PurePath, topics: set[str]) -> Iterator[Problem]:
     """A bad state, and logs that belong to no topic."""
+    if not files.exists(root / FORMAT):
+        return  # MiniKafka knows neither.
     state = _read(files, root / STATE)
     if isinstance(state, Problem):
         yield state
@@ -192,14 +222,15 @@ def _walk_segment(
     """Returns the offset at which the segment ends, or C{None} if that can not be known."""
     size, end, epoch = file.size, base, 0
     try:
-        for position, batch in checked_batches(file.read, 0, size, base):
+        for position, batch in partition.layout.checked(file.read, 0, size, base):
             if batch.leader_epoch < epoch:
                 # Epochs lie outside the checksum: that they only grow is what guards them.
                 raise Damage(position, f"leader epoch {batch.leader_epoch} follows {epoch}")
             yield StoredBatch(base, path, position, batch)
             end, epoch = batch.next_offset, batch.leader_epoch
     except Damage as damage:
-        if is_last and damage.position >= _synced(partition, base) and _is_torn(file, damage, size, end):
+        may_be_torn = is_last and damage.position >= _synced(partition, base)
+        if may_be_torn and _is_torn(partition, file, damage, size, end):
             yield Problem(path, _TORN.format(size - damage.position), damage.position, is_damage=False)
             return end
         yield Problem(path, f"{damage.reason} (offset {end})", damage.position)
@@ -213,6 +244,6 @@ def _synced(partition: StoredPartition, base: int) -> int:
     return checkpoint.position if checkpoint is not None and checkpoint.segment == base else 0
 
 
-def _is_torn(file: IFile, damage: Damage, size: int, end: int) -> bool:
+def _is_torn(partition: StoredPartition, file: IFile, damage: Damage, size: int, end: int) -> bool:
     rest: bytes = file.read(damage.position, min(size - damage.position, EXAMINED_BYTES_MAX))
-    return not another_follows(rest, end)
+    return not partition.layout.another_follows(rest, end)

@@ -18,6 +18,7 @@ from rustlog.storage.segments.inspection import (
     Problem,
     StoredBatch,
     StoredPartition,
+    check_format,
     find_partitions,
     find_strangers,
     find_topics,
@@ -54,15 +55,15 @@ def verify(
     files: IFiles, root: PurePath, advance: Advance = lambda size: None
 ) -> Iterator[PartitionReport | Problem]:
     """Reports on all partitions, and problems that belong to none.  Blocks, for as long as reading takes."""
-    topics = []
-    for topic in find_topics(files, root):
+    format_name, topics = check_format(files, root), []
+    for topic in find_topics(files, root, format_name):
         if isinstance(topic, TopicInfo):
             topics.append(topic)
         else:
             yield topic
     yield from find_strangers(files, root, {topic.name for topic in topics})
     for topic in topics:
-        for partition in find_partitions(files, root, topic):
+        for partition in find_partitions(files, root, topic, format_name):
             if isinstance(partition, Problem):
                 yield partition
             else:
@@ -71,10 +72,10 @@ def verify(
 
 def total_size(files: IFiles, root: PurePath) -> int:
     """How many bytes L{verify} is going to read, about."""
-    size = 0
-    for topic in find_topics(files, root):
+    size, format_name = 0, check_format(files, root)
+    for topic in find_topics(files, root, format_name):
         if isinstance(topic, TopicInfo):
-            for partition in find_partitions(files, root, topic):
+            for partition in find_partitions(files, root, topic, format_name):
                 if isinstance(partition, StoredPartition):
                     size += _size(files, partition)
     return size
@@ -126,8 +127,8 @@ def _index_checks(files: IFiles, partition: StoredPartition, base: int) -> Itera
     if checkpoint is None or base > checkpoint.segment:
         return
     is_active = base == checkpoint.segment
-    yield OffsetIndexCheck(files, partition.directory, base, checkpoint.index_entries if is_active else None)
-    yield TimeIndexCheck(files, partition.directory, base, checkpoint.time_entries if is_active else None)
+    yield OffsetIndexCheck(files, partition, base, checkpoint.index_entries if is_active else None)
+    yield TimeIndexCheck(files, partition, base, checkpoint.time_entries if is_active else None)
 
 
 class _IndexCheck:
@@ -140,8 +141,8 @@ class _IndexCheck:
     suffix: str
     entry: Struct
 
-    def __init__(self, files: IFiles, directory: PurePath, base: int, count: int | None) -> None:
-        self._path = segment_path(directory, base, self.suffix)
+    def __init__(self, files: IFiles, partition: StoredPartition, base: int, count: int | None) -> None:
+        self._path = partition.layout.path(partition.directory, base, self.suffix)
         self._base = base
         self._number = 0
         self.problems: list[Problem] = []
