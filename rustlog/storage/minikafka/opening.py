@@ -23,10 +23,12 @@ from rustlog.settings import UNLIMITED, TopicConfig, with_overrides
 from rustlog.storage.datadir import LOGS, MINIKAFKA, DataDirectory, StoreState
 from rustlog.storage.documents import DocumentWriter, write_documents
 from rustlog.storage.handles import Handles
+from rustlog.storage.minikafka.format import HEADER_BYTES
 from rustlog.storage.minikafka.journal import journals
+from rustlog.storage.minikafka.layout import RecordLayout
 from rustlog.storage.minikafka.recovery import recover
 from rustlog.storage.segments.checkpoint import Checkpoint
-from rustlog.storage.segments.files import base_offsets
+from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_path
 from rustlog.storage.segments.inspection import count_partitions
 from rustlog.storage.segments.opening import (
     Opened,
@@ -106,7 +108,7 @@ class _Opening:
         known = self._topic_files.read(directory, puts_strangers_aside=False)
         state = directory.read_state(is_empty=not known or not directory.is_marked)
         adopted = list(self._foreign(known))
-        self._check_counts(adopted)
+        self._check_adopted(adopted)
         topics = [each for each in known if each.name not in {info.name for info in adopted}] + adopted
         recovered = self._recover_all(topics, {each.name: each.partitions for each in known}, state)
         everything = [each for partitions in recovered.values() for each in partitions]
@@ -140,20 +142,36 @@ class _Opening:
             elif topic is not None and partitions > topic.partitions:
                 yield attrs.evolve(topic, partitions=partitions)
 
-    def _check_counts(self, adopted: list[TopicInfo]) -> None:
-        """Have nobody lose most of his log just because he did not know a setting."""
-        kept = self._settings.segments_kept
-        for info in adopted:
-            if info.internal or self._directory.is_marked:
-                continue
+    def _check_adopted(self, adopted: list[TopicInfo]) -> None:
+        """Nobody loses his log because he named the wrong directory, or did not know a setting."""
+        for info in adopted if not self._directory.is_marked else ():
             for index in range(info.partitions):
-                names = self._files.names(self._topic_files.partition_directory(info.name, index))
-                count = len(base_offsets(names))
-                if count > kept:
-                    raise StartupError(
-                        f"{info.name}-{index} has {count} segments, and all but {kept} would be deleted; "
-                        f"say --set=minikafka.segments.kept={count} to keep them"
-                    )
+                directory = self._topic_files.partition_directory(info.name, index)
+                bases = base_offsets(self._files.names(directory))
+                if not info.internal:
+                    self._check_count(f"{info.name}-{index}", len(bases))
+                for base in bases:
+                    self._check_first_record(directory, base)
+
+    def _check_count(self, name: str, count: int) -> None:
+        kept = self._settings.segments_kept
+        if count > kept:
+            raise StartupError(
+                f"{name} has {count} segments, and all but {kept} would be deleted; "
+                f"say --set=minikafka.segments.kept={count} to keep them"
+            )
+
+    def _check_first_record(self, directory: PurePath, base: int) -> None:
+        path = segment_path(directory, base, LOG_SUFFIX)
+        file = self._files.open(path)
+        try:
+            content = file.read(0, HEADER_BYTES)
+        finally:
+            file.close()
+        if len(content) == HEADER_BYTES:
+            header = RecordLayout(directory, 0).header(content, 0, 0)
+            if header is None or header.base_offset != base:
+                raise StartupError(f"{path} does not begin with a record of MiniKafka's")
 
     def _adopt(self, adopted: list[TopicInfo]) -> None:
         for info in adopted:

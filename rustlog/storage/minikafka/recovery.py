@@ -131,9 +131,20 @@ class MiniKafkaRecovery(Recovery):
         self._checked_bytes += segment.size - start
         if segment.size < size and is_last:
             expected -= bad_tail is not None
-            self._cut(segment, size, expected)
+            self._cut_tail(segment, size, expected)
         segment.size = segment.size if is_last else size
         return expected
+
+    def _cut_tail(self, segment: Segment, size: int, end: int) -> None:
+        """Whose bytes these are is not certain: unless they are the beginning of a record, keep a copy."""
+        header = read_waiting(segment.log, segment.size, self._layout.header_bytes)
+        is_whole = len(header) == self._layout.header_bytes
+        if is_whole and self._layout.header(header, 0, segment.size) is None:
+            self._put_aside(segment.log.file, segment.base_offset, segment.size, size)
+            segment.log.file.truncate(segment.size)
+            self._checked_bytes += size - segment.size
+        else:
+            self._cut(segment, size, end)
 
     # -- only what the journal has belongs to it --
 

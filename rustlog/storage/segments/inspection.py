@@ -86,13 +86,17 @@ def check_format(files: IFiles, root: PurePath) -> str:
     """
     found = read_format(files, root)
     if found is None:
-        if any(count_partitions(files, root / LOGS / name) for name in files.names(root / LOGS)):
+        if not files.exists(root / STATE) and _has_logs(files, root):
             return MINIKAFKA
         raise StartupError(f"{root} is not a data directory: there is no file {FORMAT} in it")
     name = found.get("format")
     if name not in CONVERTIBLE:
         raise StartupError(f"{root} was written by the store {name!r}, not by {' or '.join(CONVERTIBLE)}")
     return str(name)
+
+
+def _has_logs(files: IFiles, root: PurePath) -> bool:
+    return any(count_partitions(files, root / LOGS / name) for name in files.names(root / LOGS))
 
 
 def find_topics(files: IFiles, root: PurePath, format_name: str = SEGMENTS) -> Iterator[TopicInfo | Problem]:

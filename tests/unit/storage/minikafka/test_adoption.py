@@ -192,6 +192,15 @@ class AdoptionTests(DirectoryCase):
             self.assertEqual(self.read(0), stored(19))
             self.assertEqual(self.send(0, b"next"), 19)
 
+    def test_garbage_at_the_end(self) -> None:
+        """Bytes at the end that were never a record are cut off as well, but kept."""
+        path = LOGS / "orders" / "0" / "15.log"
+        self.files.put(path, self.files.content(path) + b"\xff" * 100)
+        self.open()
+        self.assertEqual(self.read(0), stored(20))
+        (name,) = self.files.names(ROOT / "damaged")
+        self.assertEqual(self.files.content(ROOT / "damaged" / name), b"\xff" * 100)
+
     def test_damaged_payload(self) -> None:
         """A damaged payload is reported and never served; everything around it is, and nothing is touched."""
         path = LOGS / "orders" / "0" / "0.log"
@@ -278,6 +287,21 @@ class RefusalTests(DirectoryCase):
         opening = open_store(MiniKafkaSettings(root), self.environment)
         sentence = str(self.failureResultOf(opening, StartupError).value)
         self.assertIn("rustlog log convert /other NEW-DIRECTORY --from=segments --to=minikafka", sentence)
+
+    def test_other_files(self) -> None:
+        """Files in which there are no records of MiniKafka's are refused, not repaired."""
+        path = LOGS / "orders" / "0" / "0.log"
+        for content in (b"text " * 20, bytes(records.build([Record(b"v")], now_ms=0).buffer)):
+            self.files.put(path, content)
+            sentence = str(self.failureResultOf(open_store(self.settings, self.environment)).value)
+            self.assertIn(f"{path} does not begin with a record of MiniKafka's", sentence)
+            self.assertEqual(self.files.content(path), content)
+
+    def test_too_many_segments(self) -> None:
+        """A log of more segments than are kept is not cut down without a word."""
+        settings = evolve(self.settings, segments_kept=1)
+        sentence = str(self.failureResultOf(open_store(settings, self.environment)).value)
+        self.assertIn("say --set=minikafka.segments.kept=2 to keep them", sentence)
 
     def test_in_use(self) -> None:
         """A directory belongs to one process at a time."""
