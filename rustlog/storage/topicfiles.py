@@ -138,11 +138,11 @@ class TopicFiles:
     # -- changes --
 
     def save(self, info: TopicInfo) -> Deferred[None]:
-        return self._writer.write(self._document(info.name), _to_members(info))
+        return self._writer.write(self._document(info.name), topic_to_members(info))
 
     def documents(self, topics: Iterable[TopicInfo]) -> dict[PurePath, dict[str, Any]]:
         """The documents of topics, for L{write_documents <rustlog.storage.documents.write_documents>}."""
-        return {self._document(info.name): _to_members(info) for info in topics}
+        return {self._document(info.name): topic_to_members(info) for info in topics}
 
     def remove(self, info: TopicInfo) -> Deferred[None]:
         """
@@ -224,7 +224,8 @@ class TopicFiles:
         return max(0, count_max - len(names))
 
 
-def _to_members(info: TopicInfo) -> dict[str, Any]:
+def topic_to_members(info: TopicInfo) -> dict[str, Any]:
+    """What is said in a topic's document."""
     return {
         "id": str(info.id),
         "name": info.name,

@@ -54,7 +54,7 @@ TIME_SPAN_MAX = 2**62
 """How far the timestamps in one batch may lie apart: differences must fit 64 bits."""
 
 _NO_RECORD = "there is no record where one should begin"
-_TORN = "the file ends within a record"
+TORN = "the file ends within a record"
 WRONG_CHECKSUM = "the checksum of the payload does not match"
 
 # -- writing -------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def walk(read: Read, start: int, end: int, expected: int) -> Iterator[tuple[int,
         wanted = min(_bytes_wanted(chunk, position - chunk_start), end - position)
         if wanted <= rest:
             if position < end:
-                raise Damage(position, _TORN)
+                raise Damage(position, TORN)
             return
         chunk, chunk_start = read(position, wanted), position
         if len(chunk) < wanted:

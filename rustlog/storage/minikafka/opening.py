@@ -45,6 +45,9 @@ from rustlog.storage.topicfiles import DAMAGED, TopicFiles
 FORMAT_NAME = MINIKAFKA
 FORMAT_VERSION = 1
 
+SEGMENT_BYTES = 100 * 1024 * 1024
+SEGMENTS_KEPT = 10
+
 ADOPTED_CONFIG = {"retention.ms": str(UNLIMITED)}
 """MiniKafka keeps records however old they are; so topics that come from it keep doing so."""
 
@@ -60,8 +63,8 @@ class MiniKafkaSettings:
     sync: SyncPolicy = field(factory=SyncPolicy)
     topic_defaults: TopicConfig = field(factory=TopicConfig)
     producer_id_expiration_ms: int = 24 * 3600 * 1000
-    segment_bytes: int = field(default=100 * 1024 * 1024, validator=ge(1))
-    segments_kept: int = field(default=10, validator=ge(1))
+    segment_bytes: int = field(default=SEGMENT_BYTES, validator=ge(1))
+    segments_kept: int = field(default=SEGMENTS_KEPT, validator=ge(1))
 
 
 def open_directory(settings: MiniKafkaSettings, environment: Environment) -> Opened:
