@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from rustlog.cli import converting
 from rustlog.cli.arguments import Commands
 from rustlog.cli.formats import json_format
 from rustlog.cli.output import count, human_size, json_line, time_text
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def add_commands(commands: Commands) -> None:
     """Declare them."""
     logs = commands.group(
-        "log", "Look into a data directory; nothing is changed, and a broker may be using it."
+        "log", "Look into a data directory, which a broker may be using; or convert one that is not in use."
     )
     dump = logs.add("dump", dump_log, "Print the record batches of a data directory.", broker=False)
     dump.add_argument("directory", metavar="DIR")
@@ -32,6 +33,7 @@ def add_commands(commands: Commands) -> None:
     dump.add_argument("--records", action="store_true", help="print the records, too")
     verify = logs.add("verify", verify_log, "Check all files of a data directory.", broker=False)
     verify.add_argument("directory", metavar="DIR")
+    converting.add_command(logs)
 
 
 def verify_log(session: Session) -> int:
