@@ -121,6 +121,7 @@ _BY_BEGINNING: dict[str, type[RequestFailed]] = {
     "topic not found": TopicNotFound,
     "group not found": GroupNotFound,
     "group not empty": GroupInUse,
+    "topic in use": GroupInUse,
     "topic exists already": AlreadyExists,
     "offset out of range": OffsetOutOfRange,
     "max frame size exceeded": TooLarge,

@@ -23,7 +23,7 @@ class OwnPluginsTests(SynchronousTestCase):
 
     def test_names(self) -> None:
         """The stores and the protocol of the documentation are there under their names."""
-        self.assertEqual([each.name for each in installed(ILogStoreFactory)], ["memory", "segments"])
+        self.assertEqual([each.name for each in installed(ILogStoreFactory)], ["memory", "minikafka", "segments"])
         self.assertEqual([each.name for each in installed(IOffsetStoreFactory)], ["file", "memory", "topic"])
         self.assertEqual([each.name for each in installed(IWireProtocol)], ["http", "kafka", "rustlog"])
 

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from rustlog.environment import Environment
 from rustlog.errors import StaleGeneration, VersionConflict
-from rustlog.interfaces import ILogStore, IOffsetStore
+from rustlog.interfaces import ILogStore, IOffsetExpiry, IOffsetStore
 from rustlog.model import Committed, TopicPartition
 from rustlog_shelf.database import Database, open_database
 
@@ -42,7 +42,7 @@ def open_store(
     return open_database(path, SCHEMA, VERSION, environment.workers).addCallback(ShelfOffsets)
 
 
-@implementer(IOffsetStore)
+@implementer(IOffsetStore, IOffsetExpiry)
 class ShelfOffsets:
     """What the caller hands in is copied at once: the worker comes later."""
 
@@ -68,6 +68,9 @@ class ShelfOffsets:
 
     def delete(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> Deferred[None]:
         return self._database.run(_delete, group, None if partitions is None else list(partitions))
+
+    def expire(self, group: str, before_ms: int) -> Deferred[int]:
+        return self._database.run(_expire, group, before_ms)
 
     def load(self, group: str) -> Deferred[tuple[int, bytes]]:
         return self._database.run(_group, group).addCallback(lambda found: found[1:])
@@ -124,6 +127,11 @@ def _delete(db: Connection, group: str, partitions: list[TopicPartition] | None)
         "DELETE FROM offsets WHERE name = ? AND topic = ? AND partition = ?",
         [(group, each.topic, each.partition) for each in partitions],
     )
+
+
+def _expire(db: Connection, group: str, before_ms: int) -> int:
+    old = "DELETE FROM offsets WHERE name = ? AND commit_time != -1 AND commit_time < ?"
+    return db.execute(old, [group, before_ms]).rowcount
 
 
 def _save(db: Connection, group: str, version: int, document: bytes) -> int:
