@@ -122,6 +122,11 @@ class Broker(Progress):
             self._topic_configs[info.name] = (info, config)
         return config
 
+    def message_bytes_max(self, context: RequestContext, name: str) -> int:
+        """How large a batch may be in a topic, or would be allowed to be if there were such a topic."""
+        info: TopicInfo | None = self._store.catalog.get(name)
+        return (self._topic_defaults if info is None else self.topic_config(info)).max_message_bytes
+
     def create_topic(
         self,
         context: RequestContext,

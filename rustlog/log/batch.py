@@ -240,14 +240,20 @@ def build_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
     base_sequence: int = -1,
+    last_offset_delta: int | None = None,
 ) -> RecordBatch:
-    """Put a header with a right checksum before encoded (and perhaps compressed) records."""
+    """
+    Put a header with a right checksum before encoded (and perhaps compressed) records.
+
+    @param last_offset_delta: where offsets have gaps; by default they have none.
+    """
+    last_delta = record_count - 1 if last_offset_delta is None else last_offset_delta
     content = bytearray(HEADER_SIZE + len(payload))
     content[HEADER_SIZE:] = payload
     length = len(content) - PREFIX_SIZE
     HEADER.pack_into(
         content, 0,
-        0, length, -1, MAGIC, 0, attributes, record_count - 1, base_timestamp, max_timestamp,
+        0, length, -1, MAGIC, 0, attributes, last_delta, base_timestamp, max_timestamp,
         producer_id, producer_epoch, base_sequence, record_count,
     )  # fmt: skip
     _CRC.pack_into(content, _CRC_AT, crc32c(memoryview(content)[_CRC_FROM:]))

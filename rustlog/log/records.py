@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rustlog.errors import CorruptBatch, InvalidRecord, RequestRefused
-from rustlog.log.batch import HEADER_SIZE, NO_PRODUCER_ID, RecordBatch, build_batch
+from rustlog.log.batch import CODEC_MASK, HEADER_SIZE, NO_PRODUCER_ID, RecordBatch, build_batch
 from rustlog.log.codecs import Codec, compress, decompress
 from rustlog.model import Record
 
@@ -132,6 +132,28 @@ def _encode_headers(headers: Headers) -> bytes:
 
 
 # -- decoding ------------------------------------------------------------------------
+
+
+def uncompressed(batch: RecordBatch, size_max: int = DECOMPRESSED_BYTES_MAX) -> RecordBatch:
+    """
+    A copy of its own with the same records, at the same place, as they are without compression: for who
+    takes it apart little by little.
+
+    @raise CorruptBatch: the content does not decompress.
+    @raise InvalidRecord: the codec is unknown.
+    """
+    if batch.codec == Codec.NONE:
+        return RecordBatch(bytes(batch.buffer))
+    payload = decompress(batch.codec, batch.payload, size_max)
+    plain = build_batch(
+        payload,
+        record_count=batch.record_count,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        attributes=batch.attributes & ~CODEC_MASK,
+        last_offset_delta=batch.last_offset_delta,
+    )
+    return plain.at(batch.base_offset, batch.leader_epoch)
 
 
 def decode(

@@ -324,8 +324,7 @@ class Connection(Receiver):
     # -- the end --
 
     def lengthLimitExceeded(self, length: int) -> None:
-        self._last_words = self.frame_too_large(length)
-        self._end(f"its request of {length} bytes is too large", LINGER_SECONDS)
+        self.end_with(self.frame_too_large(length), f"its request of {length} bytes is too large")
 
     def refuse(self) -> None:
         """It is one too many: tell it so."""
@@ -338,6 +337,11 @@ class Connection(Receiver):
         self._is_hurried = True
         self._pipeline.hurry()
         self._end("the broker stops", 0.0 if is_idle else SHORT_LINGER_SECONDS)
+
+    def end_with(self, last_words: Answer, reason: str) -> None:
+        """Where its next request begins is not known: answer those before, say so, then close."""
+        self._last_words = last_words
+        self._end(reason, LINGER_SECONDS)
 
     def end(self, reason: str) -> None:
         """Answer nothing more than what has begun, then close."""

@@ -43,7 +43,7 @@ def assert_works(installation: Installation) -> None:
     assert [words[:2] for words in help_lines].count(["rustlog", "A"]) == 1
     found = "[each.name for each in rustlog.plugins.installed(rustlog.interfaces.{})]"
     assert installation.ask(found.format("ILogStoreFactory")) == "['memory', 'segments']"
-    assert installation.ask(found.format("IWireProtocol")) == "['http', 'kafka', 'rustlog']"
+    assert installation.ask(found.format("IWireProtocol")) == "['http', 'kafka', 'minikafka', 'rustlog']"
     version = installation.ask("rustlog.__version__")
     assert installation.twistd("-n", "rustlog", "--version") == f"rustlog {version}\n"
     tool = [str(installation.place / "bin" / "rustlog"), "version"]

@@ -25,7 +25,8 @@ class OwnPluginsTests(SynchronousTestCase):
         """The stores and the protocol of the documentation are there under their names."""
         self.assertEqual([each.name for each in installed(ILogStoreFactory)], ["memory", "minikafka", "segments"])
         self.assertEqual([each.name for each in installed(IOffsetStoreFactory)], ["file", "memory", "topic"])
-        self.assertEqual([each.name for each in installed(IWireProtocol)], ["http", "kafka", "rustlog"])
+        protocols = [each.name for each in installed(IWireProtocol)]
+        self.assertEqual(protocols, ["http", "kafka", "minikafka", "rustlog"])
 
     def test_interfaces(self) -> None:
         """Every declaration keeps the contract of its kind."""
@@ -88,7 +89,7 @@ class FindTests(SynchronousTestCase):
         """An unknown name is refused with a list of those that are installed."""
         self.assertEqual(
             self._refusal(IWireProtocol, "gopher"),
-            "no wire protocol is called 'gopher'; installed: echo, http, kafka, rustlog",
+            "no wire protocol is called 'gopher'; installed: echo, http, kafka, minikafka, rustlog",
         )
 
     def test_misspelt(self) -> None:

@@ -76,6 +76,17 @@ kafka_protocol = WireProtocol(
     ),
 )
 
+minikafka_protocol = WireProtocol(
+    "minikafka",
+    "Commands in lines, with payloads as bytes behind them.",
+    maker="rustlog.wire.minikafka.protocol.make_factory",
+    settings="rustlog.wire.minikafka.settings.MinikafkaSettings",
+    default_endpoints=(
+        "tcp:9093:backlog=1024:interface=127.0.0.1",
+        r"tcp:9093:backlog=1024:interface=\:\:1",
+    ),
+)
+
 rustlog_protocol = WireProtocol(
     "rustlog",
     "JSON in length-prefixed frames.",

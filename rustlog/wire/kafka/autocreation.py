@@ -10,16 +10,14 @@ from typing import Any, Union
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.logger import Logger
 
-from rustlog.errors import RustlogError, TopicExists, TopicNotFound
+from rustlog.errors import RustlogError, TopicNotFound
 from rustlog.judging import check_topic_name
 from rustlog.model import TopicInfo
 from rustlog.results import Result
+from rustlog.wire.creating import NOT_OURS_TO_MAKE, create_or_find
 from rustlog.wire.kafka.calls import Call
 
 _log = Logger()
-
-_NOT_OURS_TO_MAKE = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Internal topics: who needs them makes them, with settings of their own."""
 
 Found = dict[str, Union[TopicInfo, RustlogError]]
 
@@ -47,7 +45,7 @@ def _create_all(call: Call, missing: list[str], found: Found, may_create: bool) 
         except RustlogError as error:
             found[name] = error
         else:
-            if may_create and name not in _NOT_OURS_TO_MAKE:
+            if may_create and name not in NOT_OURS_TO_MAKE:
                 wanted.append(name)
     return _create(call, wanted, found) if wanted else found
 
@@ -58,13 +56,7 @@ def _create(call: Call, wanted: list[str], found: Found) -> Generator[Deferred[A
     for name in wanted:
         _log.info("Creating new topic: {topic}", topic=name)
         try:
-            found[name] = yield broker.create_topic(call.context, name)
-        except TopicExists:
-            # Somebody else was faster; and may have deleted it by now.
-            try:
-                found[name] = broker.topic(call.context, name)
-            except TopicNotFound as error:
-                found[name] = error
+            found[name] = yield create_or_find(broker, call.context, name)
         except RustlogError as error:
             found[name] = error
     return found

@@ -1,0 +1,1 @@
+"""The MiniKafka protocol: commands in lines, with payloads as bytes behind them."""
