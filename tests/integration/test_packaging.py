@@ -42,7 +42,7 @@ def assert_works(installation: Installation) -> None:
     help_lines = [line.split() for line in installation.twistd("--help").splitlines()]
     assert [words[:2] for words in help_lines].count(["rustlog", "A"]) == 1
     found = "[each.name for each in rustlog.plugins.installed(rustlog.interfaces.{})]"
-    assert installation.ask(found.format("ILogStoreFactory")) == "['memory', 'segments']"
+    assert installation.ask(found.format("ILogStoreFactory")) == "['memory', 'minikafka', 'segments']"
     assert installation.ask(found.format("IWireProtocol")) == "['http', 'kafka', 'minikafka', 'rustlog']"
     version = installation.ask("rustlog.__version__")
     assert installation.twistd("-n", "rustlog", "--version") == f"rustlog {version}\n"

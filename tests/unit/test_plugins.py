@@ -23,7 +23,8 @@ class OwnPluginsTests(SynchronousTestCase):
 
     def test_names(self) -> None:
         """The stores and the protocol of the documentation are there under their names."""
-        self.assertEqual([each.name for each in installed(ILogStoreFactory)], ["memory", "minikafka", "segments"])
+        stores = [each.name for each in installed(ILogStoreFactory)]
+        self.assertEqual(stores, ["memory", "minikafka", "segments"])
         self.assertEqual([each.name for each in installed(IOffsetStoreFactory)], ["file", "memory", "topic"])
         protocols = [each.name for each in installed(IWireProtocol)]
         self.assertEqual(protocols, ["http", "kafka", "minikafka", "rustlog"])
