@@ -85,7 +85,7 @@ class GroupNotFound(NotFound):
 
 
 class GroupInUse(RequestFailed):
-    """Members of the group are at work, over a protocol that has such."""
+    """Members of a group are at work, over a protocol that has such; or they read the topic in question."""
 
 
 class AlreadyExists(RequestFailed):

@@ -46,6 +46,7 @@ class ErrorTests(SynchronousTestCase):
             ("topic not found: a", errors.TopicNotFound),
             ("group not found: g", errors.GroupNotFound),
             ("group not empty: g", errors.GroupInUse),
+            ("topic in use: members of group g read a", errors.GroupInUse),
             ("topic exists already: a", errors.AlreadyExists),
             ("offset out of range: 1 is not within 2..3", errors.OffsetOutOfRange),
             ("invalid topic name: it is empty", errors.InvalidRequest),
