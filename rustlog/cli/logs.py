@@ -132,7 +132,7 @@ def _batch_text(partition: StoredPartition, found: StoredBatch) -> bytes:
     batch = found.batch
     return (
         f"{partition.name} {batch.base_offset}..{batch.last_offset}: {count(batch.record_count, 'record')}, "
-        f"{batch.size} bytes at {found.position} of {found.path.name}, codec {_codec(found)}, "
+        f"{found.size} bytes at {found.position} of {found.path.name}, codec {_codec(found)}, "
         f"leader epoch {batch.leader_epoch}, {time_text(batch.max_timestamp) or 'no timestamp'}\n"
     ).encode()
 
@@ -148,7 +148,7 @@ def _batch_json(partition: StoredPartition, found: StoredBatch) -> bytes:
             "records": batch.record_count,
             "path": str(found.path),
             "position": found.position,
-            "size": batch.size,
+            "size": found.size,
             "codec": _codec(found),
             "leader_epoch": batch.leader_epoch,
             "base_timestamp": batch.base_timestamp,

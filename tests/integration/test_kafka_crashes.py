@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import pytest
 
 from tests.integration.daemon import PATIENCE_SECONDS, Daemon, free_port
 from tests.integration.kafka_clients import Confluent
@@ -63,11 +64,13 @@ class Producing(threading.Thread):
         self.join()
 
 
-def test_killed_under_an_idempotent_producer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", ["segments", "minikafka"])
+def test_killed_under_an_idempotent_producer(tmp_path: Path, storage: str) -> None:
     """Nothing acknowledged is lost, nothing is doubled, and in the end everything is there, in order."""
     port = free_port()
     chance = random.Random(1)
-    with Daemon(tmp_path, listen=f"kafka=tcp:{port}:interface=127.0.0.1") as daemon:
+    listen = f"kafka=tcp:{port}:interface=127.0.0.1"
+    with Daemon(tmp_path, f"--storage={storage}", listen=listen) as daemon:
         producing = Producing(f"127.0.0.1:{port}")
         producing.start()
         try:

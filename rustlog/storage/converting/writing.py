@@ -126,20 +126,15 @@ class PartitionWriter:
         self._file = self._files.open(segment_path(self._directory, base, LOG_SUFFIX))
         self.next_offset, end = base, 0
         try:
-            for position, batch in self._format.layout.checked(self._file.read, 0, self._file.size, base):
-                end = position + self._stored_size(batch.size, position)
+            for position, size, batch in self._format.layout.checked(
+                self._file.read, 0, self._file.size, base
+            ):
+                end = position + size
                 self.next_offset = batch.next_offset
         except Damage as damage:
             end = damage.position
         self._file.truncate(end)
         self._size = end
-
-    def _stored_size(self, size: int, position: int) -> int:
-        assert self._file is not None
-        header = self._format.layout.header(
-            self._file.read(position, self._format.layout.header_bytes), 0, position
-        )
-        return size if header is None else header.size
 
     def write(self, run: list[Record]) -> None:
         """Append records, which continue those before."""

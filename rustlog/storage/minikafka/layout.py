@@ -13,11 +13,10 @@ from pathlib import PurePath
 
 from attrs import frozen
 
-from rustlog.log.batch import RecordBatch
 from rustlog.model import Record
 from rustlog.storage.minikafka import format
 from rustlog.storage.segments.files import LOG_SUFFIX, segment_path
-from rustlog.storage.segments.layout import EntryHeader
+from rustlog.storage.segments.layout import Checked, EntryHeader
 from rustlog.storage.segments.reading import Damage
 from rustlog.storage.segments.walking import Read
 
@@ -63,11 +62,11 @@ class RecordLayout:
             return []
         return [record for _, record, _ in format.split(content, 0, header.base_offset)]
 
-    def checked(self, read: Read, start: int, end: int, expected: int) -> Iterator[tuple[int, RecordBatch]]:
-        for position, _, record, is_right in format.walk(read, start, end, expected):
+    def checked(self, read: Read, start: int, end: int, expected: int) -> Iterator[Checked]:
+        for position, size, record, is_right in format.walk(read, start, end, expected):
             if not is_right:
                 raise Damage(position, format.WRONG_CHECKSUM)
-            yield position, format.make_batch([record], 0)
+            yield position, size, format.make_batch([record], 0)
 
     def another_follows(self, content: bytes, expected: int) -> bool:
         return format.another_follows(content, expected)

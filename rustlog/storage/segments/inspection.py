@@ -49,11 +49,12 @@ class Problem:
 
 @frozen
 class StoredBatch:
-    """A batch, and where it was found."""
+    """A batch, where it was found, and how many bytes it has there."""
 
     segment: int
     path: PurePath
     position: int
+    size: int
     batch: RecordBatch
 
 
@@ -226,11 +227,11 @@ def _walk_segment(
     """Returns the offset at which the segment ends, or C{None} if that can not be known."""
     size, end, epoch = file.size, base, 0
     try:
-        for position, batch in partition.layout.checked(file.read, 0, size, base):
+        for position, stored, batch in partition.layout.checked(file.read, 0, size, base):
             if batch.leader_epoch < epoch:
                 # Epochs lie outside the checksum: that they only grow is what guards them.
                 raise Damage(position, f"leader epoch {batch.leader_epoch} follows {epoch}")
-            yield StoredBatch(base, path, position, batch)
+            yield StoredBatch(base, path, position, stored, batch)
             end, epoch = batch.next_offset, batch.leader_epoch
     except Damage as damage:
         may_be_torn = is_last and damage.position >= _synced(partition, base)

@@ -29,6 +29,9 @@ class EntryHeader(NamedTuple):
     max_timestamp: int
 
 
+Checked = tuple[int, int, RecordBatch]
+
+
 class Layout(Protocol):
     """
     The format of one partition's files.
@@ -52,9 +55,9 @@ class Layout(Protocol):
     def records(self, content: bytes, header: EntryHeader, from_offset: int) -> Iterable[Record]:
         """The records of one verified entry."""
 
-    def checked(self, read: Read, start: int, end: int, expected: int) -> Iterator[tuple[int, RecordBatch]]:
+    def checked(self, read: Read, start: int, end: int, expected: int) -> Iterator[Checked]:
         """
-        Every entry between two positions, as a batch, and where it begins.  Blocks.
+        Every entry between two positions: where it begins, its size, and itself as a batch.  Blocks.
 
         @param expected: the offset of the first one.
         @raise Damage: at the first that is not right.
@@ -96,8 +99,9 @@ class BatchLayout:
     def records(self, content: bytes, header: EntryHeader, from_offset: int) -> Iterable[Record]:
         return records.decode(RecordBatch(content), from_offset=from_offset)
 
-    def checked(self, read: Read, start: int, end: int, expected: int) -> Iterator[tuple[int, RecordBatch]]:
-        return checked_batches(read, start, end, expected)
+    def checked(self, read: Read, start: int, end: int, expected: int) -> Iterator[Checked]:
+        for position, batch in checked_batches(read, start, end, expected):
+            yield position, batch.size, batch
 
     def another_follows(self, content: bytes, expected: int) -> bool:
         return another_follows(content, expected)

@@ -190,7 +190,7 @@ class Recovery:
         """Take in the right batches behind what C{segment} has; the offset that follows them."""
         read = partial(read_waiting, segment.log)
         try:
-            for _, batch in self._layout.checked(read, segment.size, size, expected):
+            for _, _, batch in self._layout.checked(read, segment.size, size, expected):
                 if not self._is_plausible(batch.leader_epoch):
                     break
                 self._take(segment, batch)

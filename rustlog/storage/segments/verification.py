@@ -43,7 +43,7 @@ class PartitionReport:
     def count(self, found: StoredBatch) -> None:
         self.batches += 1
         self.records += found.batch.record_count
-        self.size += found.batch.size
+        self.size += found.size
         self.next_offset = found.batch.next_offset
 
 
@@ -105,7 +105,7 @@ def verify_partition(files: IFiles, partition: StoredPartition, advance: Advance
         for index in indexes:
             index.see(found)
         report.count(found)
-        advance(found.batch.size)
+        advance(found.size)
     _finish(indexes, report)
     return report
 
