@@ -17,6 +17,8 @@ from rustlog.observability.holdings import NAME_LENGTH_MAX, SERIES_MAX
 from rustlog.observability.metrics import Metrics
 from rustlog.observability.tallies import TALLIES_MAX
 from rustlog.settings import BrokerConfig, TopicConfig, vocabulary
+from rustlog.storage.minikafka import opening
+from rustlog.storage.minikafka.limits import BECOMES
 from rustlog.storage.segments.opening import FORMAT_VERSION
 from rustlog.tap import Options
 from rustlog.testing.broker import TestBroker
@@ -296,6 +298,17 @@ class OtherPagesTests(SynchronousTestCase):
     def test_format_version(self) -> None:
         """The page on the disk layout is about the version that is written."""
         self.assertIn(f"format version {FORMAT_VERSION}.", page("docs/reference/disk-layout.md"))
+
+    def test_minikafka(self) -> None:
+        """What MiniKafka's format can not hold is named, with what becomes of it; so are its settings."""
+        text = page("docs/reference/disk-layout.md")
+        self.assertIn(f"`--storage=minikafka`, format version {opening.FORMAT_VERSION},", text)
+        table = rows(text)
+        for what, becomes in BECOMES.items():
+            self.assertEqual(table.get(what), [becomes], what)
+        settings = rows(page("docs/reference/settings.md"), "Settings of stores")
+        self.assertEqual(settings["minikafka.segment.bytes"][0], str(opening.SEGMENT_BYTES))
+        self.assertEqual(settings["minikafka.segments.kept"][0], str(opening.SEGMENTS_KEPT))
 
     def test_links(self) -> None:
         """Links within the documentation lead somewhere."""
