@@ -14,16 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.integration.daemon import Daemon
-from tests.integration.kafka_clients import (
-    CLIENTS,
-    Aiokafka,
-    Confluent,
-    IdempotentConfluent,
-    KafkaPython,
-    KafkaUser,
-    Kcat,
-    Message,
-)
+from tests.integration.kafka_clients import Aiokafka, Confluent, Message
 
 KAFKA = "--listen=kafka=tcp:0:interface=127.0.0.1"
 
@@ -44,71 +35,6 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 def server(broker: Daemon) -> str:
     return f"127.0.0.1:{broker.ports[1]}"
-
-
-@pytest.fixture(params=CLIENTS, ids=lambda each: each.__name__)
-def user(request: pytest.FixtureRequest, broker: Daemon) -> KafkaUser:
-    """Each client."""
-    if request.param is Kcat and not Kcat.is_installed():
-        pytest.skip("kcat is not installed")
-    client: KafkaUser = request.param(server(broker))
-    return client
-
-
-def placed(messages: list[Message], offsets: list[int]) -> list[Message]:
-    return [
-        Message(each.value, each.key, each.headers, offset)
-        for each, offset in zip(messages, offsets, strict=True)
-    ]
-
-
-def test_write_and_read(user: KafkaUser, broker: Daemon, topic: str) -> None:
-    """What a client writes, to a topic that nobody made, it reads again: keys, values, headers, offsets."""
-    messages = [
-        Message(b"one", b"key", (("h1", b"v1"), ("h2", b""))),
-        Message(b"two"),
-        Message("drei \N{SNOWMAN}".encode(), b"k"),
-    ]
-    if user.can_leave_values_out:
-        messages += [Message(None, b"gone"), Message(b"")]
-    offsets = user.produce(topic, messages, partition=1)
-    assert offsets == list(range(len(messages)))
-    assert user.consume(topic, len(messages), partition=1) == placed(messages, offsets)
-    assert user.consume(topic, len(messages) - 1, partition=1, offset=1) == placed(messages, offsets)[1:]
-
-
-def test_compressions(user: KafkaUser, topic: str) -> None:
-    """Batches are kept as they are, with every compression that the client has."""
-    expected: list[bytes | None] = []
-    for compression in user.compressions:
-        values: list[bytes | None] = [f"{compression} {number} ".encode() * 20 for number in range(10)]
-        if isinstance(user, Kcat):
-            del values[2:]
-        user.produce(topic, [Message(each) for each in values], compression=compression)
-        expected += values
-    assert [each.value for each in user.consume(topic, len(expected))] == expected
-
-
-@pytest.mark.parametrize("kind", [Confluent, Aiokafka, KafkaPython])
-def test_large_message(kind: type[KafkaUser], broker: Daemon, topic: str) -> None:
-    """A message of 5 MB goes through whole, in both directions."""
-    user = kind(server(broker))
-    large = bytes(range(256)) * 20_000
-    assert user.produce(topic, [Message(large), Message(b"small")]) == [0, 1]
-    assert [each.value for each in user.consume(topic, 2)] == [large, b"small"]
-
-
-def test_clients_understand_each_other(broker: Daemon, topic: str) -> None:
-    """What one client writes, all others read."""
-    users = [each(server(broker)) for each in CLIENTS if each is not Kcat or Kcat.is_installed()]
-    expected = []
-    for user in users:
-        message = Message(type(user).__name__.encode(), b"from", (("n", b"1"),))
-        offsets = user.produce(topic, [message])
-        expected += placed([message], offsets)
-    assert [each.offset for each in expected] == list(range(len(users)))
-    for user in users:
-        assert user.consume(topic, len(users)) == expected
 
 
 def test_between_protocols(broker: Daemon, topic: str) -> None:
@@ -148,9 +74,9 @@ def test_waiting_for_data(broker: Daemon, topic: str) -> None:
 
 def test_much(broker: Daemon, topic: str) -> None:
     """Many megabytes in many batches come back as they were: nothing lost, doubled or mixed up."""
-    user = IdempotentConfluent(server(broker))
+    user = Confluent(server(broker))
     messages = [Message(b"%d " % number + bytes(1000)) for number in range(20_000)]
-    assert user.produce(topic, messages) == list(range(20_000))
+    assert user.produce(topic, messages, idempotent=True) == list(range(20_000))
     assert [each.value for each in user.consume(topic, 20_000)] == [each.value for each in messages]
 
 
