@@ -30,6 +30,7 @@ _RUN = {
     "twist": "import sys; from twisted.application.twist._twist import Twist; Twist.main(sys.argv)",
 }
 _READY = re.compile(r"ready: (?P<places>[^\n\"]*)")
+_COMPLAINT = re.compile(r"^\S+ \S+ (?:WARN|ERROR|CRITICAL) .*$", re.MULTILINE)
 _PORT = re.compile(r":(\d+)(?:,|$)")
 
 
@@ -51,6 +52,8 @@ class Daemon:
 
     @ivar python: the interpreter of an L{Installation <tests.integration.installation.Installation>}; by
         default that of the tests, which finds this checkout and the plugins of the tests.
+    @ivar listen: C{None} leaves the choice to the broker.
+    @ivar within: a command that runs another one in a place of its own.
     @ivar directory: its working directory, too.
     @ivar ports: of all its listeners; C{port} is the first.
     @ivar log: all that it has ever said on stdout and stderr.
@@ -62,18 +65,21 @@ class Daemon:
         *options: str,
         before: Sequence[str] = ("-n", "--pidfile="),
         runner: str = "twistd",
-        listen: str = "rustlog=tcp:0:interface=127.0.0.1",
+        listen: str | None = "rustlog=tcp:0:interface=127.0.0.1",
         python: str | None = None,
+        within: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self._log_file = directory / "daemon.out"
+        places = [] if listen is None else [f"--listen={listen}"]
         self._command = command(
-            runner, *before, "rustlog", f"--data-dir={directory / 'data'}", f"--listen={listen}", *options
+            runner, *before, "rustlog", f"--data-dir={directory / 'data'}", *places, *options
         )
         self._environment = environment()
         if python is not None:
             self._command[0] = python
             del self._environment["PYTHONPATH"]
+        self._command[:0] = within
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self.port = 0
@@ -161,6 +167,10 @@ class Daemon:
         match = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
         assert match is not None, status
         return int(match[1]) * 1024
+
+    def complaints(self) -> list[str]:
+        """All that it has said that is worse than information."""
+        return _COMPLAINT.findall(self.log)
 
     def describe(self) -> str:
         """For messages: how it was started, and what it said."""

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
+import pytest
+
 from tests.integration.daemon import PATIENCE_SECONDS
-from tests.integration.kafka_clients import KafkaUser, Message
-from tests.integration.toolchains import NODE, java, node
+from tests.integration.kafka_clients import CLIENTS, KafkaUser, Message, Step
+from tests.integration.toolchains import NODE, Missing, java, node
 
 
 class Driver:
@@ -66,7 +68,7 @@ class DrivenUser(KafkaUser):
         offsets: list[int] = self._ask("produce", messages=written, **place, **how)
         return offsets
 
-    def read(self, topic: str, steps: Sequence[tuple[int, int]], *, partition: int = 0) -> list[list[Message]]:
+    def read(self, topic: str, steps: Sequence[Step], *, partition: int = 0) -> list[list[Message]]:
         found = self._ask("read", topic=topic, partition=partition, steps=steps)
         return [[_understood(each) for each in step] for step in found]
 
@@ -124,14 +126,21 @@ def _understood(found: dict[str, Any]) -> Message:
     return Message(_decoded(found["value"]), _decoded(found["key"]), headers, found["offset"])
 
 
-DRIVEN: tuple[type[DrivenUser], ...] = (Java, KafkaJS, Platformatic)
+ALL_CLIENTS: tuple[type[KafkaUser], ...] = (*CLIENTS, Java, KafkaJS, Platformatic)
 
 
 @contextmanager
-def driving(kind: type[DrivenUser], server: str) -> Iterator[DrivenUser]:
-    """A client in a process that ends afterwards."""
+def acting(kind: type[KafkaUser], server: str) -> Iterator[KafkaUser]:
+    """A client that is ready to act; one in another language is in a process that ends afterwards."""
     user = kind(server)
-    user.driver = Driver(kind.command())  # type: ignore[attr-defined]
+    try:
+        command = kind.command()
+    except Missing as reason:
+        pytest.skip(f"{kind.__name__}: {reason}")
+    if not isinstance(user, DrivenUser):
+        yield user
+        return
+    user.driver = Driver(command)
     try:
         yield user
     finally:

@@ -4,18 +4,21 @@ lines.
 
     python -m tests.integration.group_member '{"client": "confluent", "server": "...", "group": "g", ...}'
 
-C{assigned} has what a member owns now, and in which generation; C{record} is something that it has read, and
-C{committed} says that it has committed all that it has read.  A line on stdin, or its end, makes them leave.
+C{assigned} has what a member owns now, and in which generation (-1: its client does not tell); C{record} is
+something that it has read, and commits then.  A line on stdin, or its end, makes them leave.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 HEARTBEAT_MS = 500
@@ -59,7 +62,6 @@ def run_confluent(wish: dict[str, Any], stop: threading.Event) -> None:
         tell(0, "record", partition=message.partition(), offset=message.offset())
         try:
             consumer.commit(message, asynchronous=False)
-            tell(0, "committed", partition=message.partition(), offset=message.offset() + 1)
         except KafkaException:
             continue  # The next owner reads it again.
     consumer.close()
@@ -104,8 +106,6 @@ async def _run_aiokafka(number: int, wish: dict[str, Any], stop: threading.Event
                     tell(number, "record", generation=generation, **at)
             if found:
                 await consumer.commit({place: records[-1].offset + 1 for place, records in found.items()})
-                for place, records in found.items():
-                    tell(number, "committed", partition=place.partition, offset=records[-1].offset + 1)
         except KafkaError:
             await asyncio.sleep(0.1)
     await consumer.stop()
@@ -136,13 +136,53 @@ def run_kafka_python(wish: dict[str, Any], stop: threading.Event) -> None:
             for each in records:
                 tell(0, "record", partition=place.partition, offset=each.offset)
         if found:
-            try:
+            with suppress(KafkaError):
                 consumer.commit()
-            except KafkaError:
-                continue
-            for place, records in found.items():
-                tell(0, "committed", partition=place.partition, offset=records[-1].offset + 1)
     consumer.close()
+
+
+ASSIGNED = re.compile(r"rebalanced \(.*\): (?P<what>assigned|revoked)(?P<places>.*)")
+PARTITION = re.compile(r"\[(\d+)\]")
+
+
+def run_kcat(wish: dict[str, Any], stop: threading.Event) -> None:
+    """kcat, which tells of rebalances on stderr, and commits by itself."""
+    settings = {
+        "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 200,
+        "session.timeout.ms": wish["session_ms"],
+        "heartbeat.interval.ms": HEARTBEAT_MS,
+    }
+    options = [option for name, value in settings.items() for option in ("-X", f"{name}={value}")]
+    process = subprocess.Popen(
+        ["kcat", "-b", wish["server"], *options, "-u", "-f", "%p %o\\n", "-G", wish["group"], wish["topic"]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for target in (_tell_records, _tell_rebalances):
+        threading.Thread(target=target, args=(process,), daemon=True).start()
+    stop.wait()
+    process.terminate()
+    process.wait()
+
+
+def _tell_records(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        partition, offset = line.split()
+        tell(0, "record", partition=int(partition), offset=int(offset))
+
+
+def _tell_rebalances(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        sys.stderr.write(line)
+        match = ASSIGNED.search(line)
+        if match:
+            owned = PARTITION.findall(match["places"]) if match["what"] == "assigned" else []
+            tell(0, "assigned", partitions=sorted(map(int, owned)), generation=-1)
 
 
 def main() -> None:
@@ -158,7 +198,8 @@ def main() -> None:
     if wish["client"] == "aiokafka":
         asyncio.run(run_aiokafka(wish, stop))
     else:
-        {"confluent": run_confluent, "kafka-python": run_kafka_python}[wish["client"]](wish, stop)
+        runners = {"confluent": run_confluent, "kafka-python": run_kafka_python, "kcat": run_kcat}
+        runners[wish["client"]](wish, stop)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ from tests.integration.daemon import PATIENCE_SECONDS
 from tests.integration.toolchains import kcat
 
 MESSAGE_BYTES_MAX = 8_000_000
+Step = tuple[int, int]
+"""An offset, and how many messages are read from there."""
 
 
 @frozen
@@ -66,6 +68,15 @@ class KafkaUser:
 
     server: str
 
+    @staticmethod
+    def command() -> tuple[str, ...]:
+        """
+        How to run it, if it is a program.
+
+        @raise Missing: it can not be run here.
+        """
+        return ()
+
     def produce(
         self,
         topic: str,
@@ -78,7 +89,7 @@ class KafkaUser:
         """The offsets of what was written."""
         raise NotImplementedError
 
-    def read(self, topic: str, steps: Sequence[tuple[int, int]], *, partition: int = 0) -> list[list[Message]]:
+    def read(self, topic: str, steps: Sequence[Step], *, partition: int = 0) -> list[list[Message]]:
         """With one consumer, for each step: seek an offset, and read so many messages."""
         raise NotImplementedError
 
@@ -159,7 +170,7 @@ class Confluent(KafkaUser):
             }
         )
 
-    def read(self, topic: str, steps: Sequence[tuple[int, int]], *, partition: int = 0) -> list[list[Message]]:
+    def read(self, topic: str, steps: Sequence[Step], *, partition: int = 0) -> list[list[Message]]:
         consumer = self._consumer()
         results: list[list[Message]] = []
         for offset, count in steps:
@@ -171,11 +182,13 @@ class Confluent(KafkaUser):
             found = consumer.consume(count, PATIENCE_SECONDS)
             for each in found:
                 assert each.error() is None, each.error()
-            results.append(
-                [Message(each.value(), each.key(), tuple(each.headers() or ()), each.offset()) for each in found]
-            )
+            results.append([self._message(each) for each in found])
         consumer.close()
         return results
+
+    @staticmethod
+    def _message(found: confluent_kafka.Message) -> Message:
+        return Message(found.value(), found.key(), tuple(found.headers() or ()), found.offset())
 
     def offset_for_time(self, topic: str, timestamp: int) -> int:
         consumer = self._consumer()
@@ -193,7 +206,8 @@ class Confluent(KafkaUser):
             return future.result(PATIENCE_SECONDS)
 
         def setting(name: str) -> str:
-            return str(do(admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]))[name].value)
+            entries = do(admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]))
+            return str(entries[name].value)
 
         def partitions() -> int:
             return len(admin.list_topics(topic, PATIENCE_SECONDS).topics[topic].partitions)
@@ -249,7 +263,7 @@ class Aiokafka(KafkaUser):
         finally:
             await producer.stop()
 
-    def read(self, topic: str, steps: Sequence[tuple[int, int]], *, partition: int = 0) -> list[list[Message]]:
+    def read(self, topic: str, steps: Sequence[Step], *, partition: int = 0) -> list[list[Message]]:
         return asyncio.run(self._read(AioTopicPartition(topic, partition), steps))
 
     def _consumer(self) -> AIOKafkaConsumer:
@@ -257,7 +271,7 @@ class Aiokafka(KafkaUser):
             bootstrap_servers=self.server, group_id=None, max_partition_fetch_bytes=MESSAGE_BYTES_MAX
         )
 
-    async def _read(self, place: AioTopicPartition, steps: Sequence[tuple[int, int]]) -> list[list[Message]]:
+    async def _read(self, place: AioTopicPartition, steps: Sequence[Step]) -> list[list[Message]]:
         results = []
         async with self._consumer() as consumer:
             consumer.assign([place])
@@ -341,7 +355,7 @@ class KafkaPython(KafkaUser):
             max_partition_fetch_bytes=MESSAGE_BYTES_MAX,
         )
 
-    def read(self, topic: str, steps: Sequence[tuple[int, int]], *, partition: int = 0) -> list[list[Message]]:
+    def read(self, topic: str, steps: Sequence[Step], *, partition: int = 0) -> list[list[Message]]:
         consumer = self._consumer()
         place = PythonTopicPartition(topic, partition)
         consumer.assign([place])
@@ -422,7 +436,7 @@ class Kcat(KafkaUser):
         found = self._run("-Q", "-t", f"{topic}:{partition}:{timestamp}").decode()
         return int(found.rsplit(" ", 1)[-1])
 
-    def read(self, topic: str, steps: Sequence[tuple[int, int]], *, partition: int = 0) -> list[list[Message]]:
+    def read(self, topic: str, steps: Sequence[Step], *, partition: int = 0) -> list[list[Message]]:
         return [self._read(topic, partition, offset, count) for offset, count in steps]
 
     def _read(self, topic: str, partition: int, offset: int, count: int) -> list[Message]:
@@ -445,7 +459,7 @@ class Kcat(KafkaUser):
 
     def _run(self, *arguments: str, input: bytes = b"") -> bytes:
         done = subprocess.run(
-            ["kcat", "-b", self.server, "-X", "broker.address.family=v4", *arguments],
+            [*self.command(), "-b", self.server, *arguments],
             input=input,
             capture_output=True,
             timeout=PATIENCE_SECONDS,

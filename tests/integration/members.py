@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 from attrs import frozen
 
 from tests.integration.daemon import PATIENCE_SECONDS, ROOT, environment
+from tests.integration.toolchains import NODE, java, kcat, node
+
+CLIENTS = ("confluent", "aiokafka", "kafka-python", "kcat", "java", "kafkajs", "platformatic")
+"""All that can be members."""
+
+
+def _command(client: str) -> Sequence[str]:
+    """
+    What takes a wish, and is a member.
+
+    @raise Missing: it can not be run here.
+    """
+    if client == "java":
+        return (*java(), "GroupMember")
+    if client in ("kafkajs", "platformatic"):
+        return (*node(), f"{NODE}/member.mjs")
+    if client == "kcat":
+        kcat()
+    return (sys.executable, "-m", "tests.integration.group_member")
 
 
 @frozen
@@ -35,9 +58,10 @@ class Members:
         self.count: int = more.get("members", 1)
         self.events: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.group_member", json.dumps(wish)],
+            [*_command(client), json.dumps(wish)],
             cwd=ROOT,
             env=environment(),
+            start_new_session=True,  # so that what it starts dies with it
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,12 +110,6 @@ class Members:
             (each["partition"], each["offset"]) for each in list(self.events) if each["event"] == "record"
         ]
 
-    def committed(self) -> dict[int, int]:
-        """The last commit of each partition that was acknowledged."""
-        return {
-            each["partition"]: each["offset"] for each in list(self.events) if each["event"] == "committed"
-        }
-
     def leave(self) -> None:
         """Have them leave the group, and end."""
         assert self._process.stdin is not None
@@ -103,7 +121,8 @@ class Members:
 
     def kill(self) -> None:
         """Let them die without a word."""
-        self._process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for each in self._readers:
             each.join(PATIENCE_SECONDS)

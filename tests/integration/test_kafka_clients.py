@@ -6,26 +6,21 @@ Members of groups, who have to die in them, are in L{tests.integration.test_grou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import nullcontext
-from typing import Any
 
 import confluent_kafka
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from tests.integration.daemon import PATIENCE_SECONDS, Daemon
-from tests.integration.drivers import DRIVEN, DrivenUser, driving
-from tests.integration.kafka_clients import ADMINISTERED, CLIENTS, Confluent, KafkaUser, Message
-from tests.integration.toolchains import Missing
+from tests.integration.drivers import ALL_CLIENTS, acting
+from tests.integration.kafka_clients import ADMINISTERED, Confluent, KafkaUser, Message
 
 MESSAGES = [
     Message(b"one", b"key", (("h1", b"v1"), ("h2", b""))),
     Message(b"two"),
     Message("drei \N{SNOWMAN}".encode(), b"k"),
 ]
-COMPLAINT = re.compile(r"^\S+ \S+ (?:WARN|ERROR|CRITICAL) .*$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +31,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     quick = "--set=group.initial.rebalance.delay.ms=0"
     with Daemon(tmp_path_factory.mktemp("stock"), "--partitions=2", quick, listen=kafka) as daemon:
         yield daemon
-        assert COMPLAINT.findall(daemon.log) == []
+        assert daemon.complaints() == []
 
 
 @pytest.fixture
@@ -45,24 +40,17 @@ def topic(request: pytest.FixtureRequest) -> str:
     return "".join(each if each.isalnum() else "-" for each in request.node.name)
 
 
-ALL = (*CLIENTS, *DRIVEN)
-ADMINISTRATORS = tuple(each for each in ALL if each.can_administer)
+ADMINISTRATORS = tuple(each for each in ALL_CLIENTS if each.can_administer)
 
 
 def name_of(kind: type[KafkaUser]) -> str:
     return kind.__name__
 
 
-@pytest.fixture(scope="module", params=ALL, ids=name_of)
+@pytest.fixture(scope="module", params=ALL_CLIENTS, ids=name_of)
 def user(request: pytest.FixtureRequest, broker: Daemon) -> Iterator[KafkaUser]:
     """Each client; those in other languages, in one process each."""
-    kind, server = request.param, f"127.0.0.1:{broker.port}"
-    try:
-        getattr(kind, "command", tuple)()
-    except Missing as reason:
-        pytest.skip(f"{kind.__name__}: {reason}")
-    context: Any = driving(kind, server) if issubclass(kind, DrivenUser) else nullcontext(kind(server))
-    with context as user:
+    with acting(request.param, f"127.0.0.1:{broker.port}") as user:
         yield user
 
 

@@ -44,8 +44,8 @@ def java() -> tuple[str, ...]:
     _once(jars, [pom], lambda: _run("Maven", fetch))
     path = os.pathsep.join((f"{jars}/*", str(classes)))
     sources = sorted(JAVA.glob("*.java"))
-    build = ["javac", "-Xlint:all,-processing", "-Werror", "-cp", path, "-d", str(classes), *map(str, sources)]
-    _once(classes, [pom, *sources], lambda: _run("javac", build))
+    build = ["javac", "-Xlint:all,-processing", "-Werror", "-cp", path, "-d", str(classes)]
+    _once(classes, [pom, *sources], lambda: _run("javac", [*build, *map(str, sources)]))
     # Short runs: no time for the second compiler.
     return ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", path)
 

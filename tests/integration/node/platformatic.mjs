@@ -7,7 +7,7 @@ async function using(client, act) {
   try {
     return await act(client);
   } finally {
-    await client.close(true);
+    await (client instanceof Consumer ? client.close(true) : client.close());
   }
 }
 
@@ -37,7 +37,7 @@ export function read({ server, topic, partition, steps }) {
         if (message.partition !== partition) continue;
         found.push({
           key: message.key ?? null, value: message.value ?? null, offset: Number(message.offset),
-          headers: message.headerEntries.map(([name, content]) => [name.toString(), content]),
+          headers: [...message.headers].map(([name, content]) => [name.toString(), content]),
         });
         if (found.length === count) break;
       }
@@ -84,7 +84,7 @@ export function administer({ server, topic }) {
       resources: [{ ...resource, configs: [{ name: 'segment.ms', configOperation: 0, value: '7000' }] }],
     });
     seen['segment.ms'] = await setting('segment.ms');
-    await admin.createPartitions({ topics: [{ name: topic, count: 3, assignments: [] }] });
+    await admin.createPartitions({ topics: [{ name: topic, count: 3, assignments: null }] });
     seen['partitions after growth'] = await partitions();
     seen.listed = await listed();
     await admin.deleteTopics({ topics: [topic] });
