@@ -16,7 +16,7 @@ import pytest
 from tests.integration.daemon import PATIENCE_SECONDS, Daemon, environment, every_now_and_then
 from tests.integration.toolchains import NODE, Missing, node
 
-DEFAULT_PORTS = (9080, 9091, 9092)
+DEFAULT_PORTS = (9080, 9091, 9092, 9093)
 NEW_NETWORK = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 """Runs a command in a network of its own, which has nothing but localhost."""
 
