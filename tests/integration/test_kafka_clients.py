@@ -1,5 +1,5 @@
 """
-Every client of Kafka that can be had, in every scenario, against one broker with its defaults.
+Every client of Kafka that can be had, in every scenario, against one broker that has nearly its defaults.
 
 Members of groups, who have to die in them, are in L{tests.integration.test_groups}.
 """
