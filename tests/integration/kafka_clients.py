@@ -323,8 +323,6 @@ class Aiokafka(KafkaUser):
 class KafkaPython(KafkaUser):
     """kafka-python."""
 
-    compressions = ("none", "gzip")
-
     def produce(
         self,
         topic: str,

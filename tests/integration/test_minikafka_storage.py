@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.daemon import PATIENCE_SECONDS, ROOT, Daemon, environment
-from tests.integration.kafka_clients import IdempotentConfluent, KafkaPython, Message
+from tests.integration.kafka_clients import Confluent, KafkaPython, Message
 from tests.unit.storage.minikafka.byhand import read_records, write_record
 
 KAFKA = "--listen=kafka=tcp:0:interface=127.0.0.1"
@@ -60,7 +60,7 @@ def test_served_and_appended_to(make_daemon: Callable[..., Daemon], tmp_path: Pa
     assert [(each.offset, each.key, each.value) for each in found] == [(o, k, p) for o, _, k, p in ORDERS]
     assert committed(daemon) == 1998
     messages = [Message(b"new %d" % each, b"k") for each in range(100)]
-    offsets = IdempotentConfluent(server).produce("orders", messages, compression="zstd")
+    offsets = Confluent(server).produce("orders", messages, compression="zstd", idempotent=True)
     assert offsets == list(range(2000, 2100))
     daemon.stop()
     logs = tmp_path / "data" / "logs"

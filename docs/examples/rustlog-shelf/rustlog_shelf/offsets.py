@@ -131,7 +131,10 @@ def _delete(db: Connection, group: str, partitions: list[TopicPartition] | None)
 
 def _expire(db: Connection, group: str, before_ms: int) -> int:
     old = "DELETE FROM offsets WHERE name = ? AND commit_time != -1 AND commit_time < ?"
-    return db.execute(old, [group, before_ms]).rowcount
+    expired = db.execute(old, [group, before_ms]).rowcount
+    if expired and group not in _groups(db):
+        _delete(db, group, None)  # Nothing of it is left, so it may begin anew.
+    return expired
 
 
 def _save(db: Connection, group: str, version: int, document: bytes) -> int:
