@@ -29,7 +29,9 @@ from struct import Struct
 
 from attrs import frozen
 
+from rustlog.errors import CorruptBatch
 from rustlog.log.batch import Buffer, batch_size
+from rustlog.wire.fluvio.batches import HEADER_SIZE, is_intact, split
 from rustlog.wire.fluvio.errors import NONE, ErrorCode, read_error, write_error
 from rustlog.wire.fluvio.primitives import I32, I64, U32, Reader, Unreadable, Writer, read_whole
 from rustlog.wire.fluvio.smartmodules import SmartModule, read_smart_modules, write_smart_modules
@@ -40,7 +42,6 @@ DESCRIBED_VERSION = 7
 _THROTTLES, _TELLS_TIME, _TELLS_START, _HAS_MODULES = 1, 2, 5, 8
 
 _SETTINGS = Struct(">hi")
-_BATCH_HEADER_SIZE = 57
 
 
 @frozen
@@ -114,7 +115,7 @@ def read_request(reader: Reader, version: int) -> ProduceRequest:
     fitting = [each for each in readings if isinstance(each, ProduceRequest)]
     if not fitting:
         raise next(each for each in readings if isinstance(each, Unreadable))
-    return next((each for each in fitting if _checksums_match(each)), fitting[0])
+    return next((each for each in fitting if _is_intact(each)), fitting[0])
 
 
 def _attempt(reader: Reader, *, described: bool) -> ProduceRequest | Unreadable:
@@ -146,13 +147,17 @@ def _take_batches(reader: Reader) -> memoryview:
 def _take_batch(reader: Reader) -> memoryview:
     """One, which tells its size itself."""
     size = batch_size(reader.data, reader.position)
-    if size < _BATCH_HEADER_SIZE:
+    if size < HEADER_SIZE:
         raise Unreadable(f"{size} bytes are less than a batch")
     return reader.take(size)
 
 
-def _checksums_match(request: ProduceRequest) -> bool:
-    return True
+def _is_intact(request: ProduceRequest) -> bool:
+    partitions = (each for topic in request.topics for each in topic.partitions)
+    try:
+        return all(is_intact(batch) for each in partitions for batch in split(each.batches))
+    except CorruptBatch:
+        return False
 
 
 def write_request(writer: Writer, version: int, request: ProduceRequest) -> None:
