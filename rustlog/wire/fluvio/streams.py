@@ -177,17 +177,14 @@ class FetchStream:
     # -- writing --
 
     def _send(self, fetched: Fetched) -> bool:
-        """Send what was found, or as much of it as an answer may have; whether there is something to send."""
+        """Send what was found; whether there is something that can be shown."""
         batches: list[bytes] = []
-        size = records = 0
-        for batch in (batch for each in fetched.slices for batch in split_batches(each.buffer())):
-            if size >= self._bytes_max:
-                break  # What was compressed may have become much more.
-            for piece in from_log(batch):
-                batches.append(piece)
-                size += len(piece)
-            records += batch.record_count
-            self._position = batch.next_offset
+        records = 0
+        for each in fetched.slices:
+            for batch in split_batches(each.buffer()):
+                batches += from_log(batch)
+                records += batch.record_count
+                self._position = batch.next_offset
         if batches:
             self._awaited = self._position
             self._push(NONE, fetched, batches, records)
