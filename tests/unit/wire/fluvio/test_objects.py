@@ -1,4 +1,4 @@
-"""Tests for L{rustlog.wire.fluvio.controller} and the objects that it speaks of."""
+"""Tests for L{rustlog.wire.fluvio.objects} and the messages about them in L{rustlog.wire.fluvio.controller}."""
 
 from __future__ import annotations
 
