@@ -5,7 +5,8 @@ That is in the framing format of snappy's own (C{ff 06 00 00 73 4e 61 50 70 59} 
 has xerial's.
 
 What is compressed here is sent and not kept, once for each reader, so it is done as fast as the formats
-allow: gzip at level 1 is eighteen times as fast as at 6 and a half larger, lz4 at 1 seven times as fast as at 4.
+allow: gzip at level 1 is eighteen times as fast as at 6 and makes half as much again, lz4 at 1 is seven times
+as fast as at 4.
 """
 
 from __future__ import annotations

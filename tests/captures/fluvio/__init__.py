@@ -1,8 +1,8 @@
 """
 What the C{fluvio} package 0.21.0 (of Fluvio 0.17.3) sent, and what it accepted for an answer.
 
-A file for each kind of port, a line for each message, without its frame: C{request} or C{answer}, the API, the version, what
-it was about, and the bytes.  C{older} ones are of a conversation in which less was offered.
+A file for each kind of port, a line for each message, without its frame: C{request} or C{answer}, the API,
+the version, what it was about, and the bytes.  C{older} ones are of a conversation in which less was offered.
 """
 
 from __future__ import annotations
