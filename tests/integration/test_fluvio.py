@@ -7,11 +7,13 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from crc32c import crc32c
 
+from tests.integration.certificates import Authority
 from tests.integration.daemon import PATIENCE_SECONDS, Daemon, free_port
 from tests.integration.fluvio_user import NO_KEY, FluvioUser, Raised, decoded, fluvio_user
 
@@ -418,6 +420,29 @@ def test_ipv6(make_daemon: Callable[..., Daemon]) -> None:
     with fluvio_user(f"[::1]:{broker.port}") as user:
         user.create("alpha")
         assert user.produce_text("alpha", ["a"]) == [0]
+
+
+def test_tls(make_daemon: Callable[..., Daemon], tmp_path: Path) -> None:
+    """Over TLS, the certificate is for the domain, and for the unit's name in it."""
+    authority = Authority(tmp_path)
+    server = authority.sign("server", "rustlog.example", "*.rustlog.example")
+    client = authority.sign("client")
+    broker = make_daemon(
+        "--storage=memory",
+        listen=f"fluvio=ssl:0:privateKey={server.key}:certKey={server.certificate}:interface=127.0.0.1",
+    ).start()
+    tls = {
+        "domain": "rustlog.example",
+        "key": str(client.key),
+        "certificate": str(client.certificate),
+        "authority": str(authority.certificate),
+    }
+    with fluvio_user(f"127.0.0.1:{broker.port}", tls) as user:
+        user.create("alpha")
+        pairs = [(b"k%d" % each, os.urandom(10_000)) for each in range(200)]
+        user.produce("alpha", pairs)
+        assert [(key, value) for _, key, value in user.read("alpha", 200)] == pairs
+    assert broker.complaints() == []
 
 
 # -- bad clients -----------------------------------------------------------------------
