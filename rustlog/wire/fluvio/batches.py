@@ -101,6 +101,15 @@ def is_intact(batch: Buffer) -> bool:
     return fits and magic == MAGIC and crc32c(memoryview(batch)[_CRC_FROM:]) == checksum
 
 
+def next_offset(batch: Buffer) -> int:
+    """
+    The offset behind the last record of a batch of Fluvio.  That of the batch of the log from which it comes
+    can be larger, as the last records of that may be gone.
+    """
+    fields = HEADER.unpack_from(batch)
+    return int(fields[0] + fields[6] + 1)
+
+
 # -- in --------------------------------------------------------------------------------
 
 
@@ -179,12 +188,12 @@ def _base_timestamp(first_timestamp: int, found: LogRecords, now_ms: int) -> int
 def from_log(batch: RecordBatch) -> list[bytes]:
     """
     A batch of the log as Fluvio shows it: several, where offsets have gaps, and none where there is nothing
-    to show.
+    to show.  What a client has read when it has read them is L{next_offset} of the last one.
 
     @raise CorruptBatch: its content is damaged.
     @raise InvalidRecord: its codec is unknown.
     """
-    if batch.is_control:
+    if batch.is_control or not batch.record_count:
         return []
     if not batch.is_log_append_time:
         found = _records_from_log(batch)

@@ -21,7 +21,16 @@ from rustlog.log.codecs import Codec
 from rustlog.log.varints import NULL, encode_varint
 from rustlog.model import Record
 from rustlog.wire.fluvio import batches
-from rustlog.wire.fluvio.batches import HEADER, HEADER_SIZE, build, from_log, is_intact, split, to_log
+from rustlog.wire.fluvio.batches import (
+    HEADER,
+    HEADER_SIZE,
+    build,
+    from_log,
+    is_intact,
+    next_offset,
+    split,
+    to_log,
+)
 from rustlog.wire.fluvio.compression import compress
 
 NOW = 1_700_000_000_000
@@ -309,6 +318,17 @@ class OutTests(SynchronousTestCase):
         found = from_log(self.gapped(kept, [0, 1, 5, 6], Codec.NONE))
         self.assertEqual([HEADER.unpack_from(each)[0] for each in found], [1000, 1005])
         self.assertEqual([HEADER.unpack_from(each)[6] for each in found], [1, 1])
+
+    def test_next_offset(self) -> None:
+        """What has been shown ends with the last record, wherever the batch of the log ends."""
+        kept = self.gapped([Record(b"", timestamp=NOW)] * 3, [0, 1, 5], Codec.GZIP)
+        self.assertEqual([next_offset(each) for each in from_log(kept)], [1002, 1006])
+        self.assertEqual(kept.next_offset, 1008)
+
+    def test_empty(self) -> None:
+        """A batch that has lost all its records is not shown."""
+        kept = build_batch(b"", record_count=0, base_timestamp=0, max_timestamp=0, last_offset_delta=3)
+        self.assertEqual(from_log(kept), [])
 
     def test_control_batches(self) -> None:
         """They are not shown."""

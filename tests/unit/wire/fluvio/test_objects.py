@@ -1,4 +1,4 @@
-"""Tests for L{rustlog.wire.fluvio.objects} and the messages about them in L{rustlog.wire.fluvio.controller}."""
+"""Tests for L{rustlog.wire.fluvio.objects}, and for the messages about them in C{controller}."""
 
 from __future__ import annotations
 
