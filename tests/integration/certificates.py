@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from attrs import frozen
@@ -50,7 +50,7 @@ class Authority:
     def _certify(
         self, name: x509.Name, key: ec.EllipticCurvePrivateKey, domains: Sequence[str], is_authority: bool
     ) -> x509.Certificate:
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         builder = (
             x509.CertificateBuilder()
             .subject_name(name)

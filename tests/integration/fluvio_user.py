@@ -1,8 +1,9 @@
 """
 A user of the C{fluvio} package, in a process of its own that is asked with JSON lines.
 
-The package holds Python's lock while it waits, so that a broker or another client in the same process would never
-get their turn.  L{FluvioUser} is the side of the tests; this file, run as a program, the other.
+The package holds Python's lock while it waits, so that a broker or another client in the same process
+would never get their turn.  L{FluvioUser} is the side of the tests; this file, run as a program, the
+other.
 
 A request names a method of L{Actor}; the answer has its result, or as C{raised} what the package said.
 """
@@ -138,7 +139,7 @@ class Actor:
         self,
         name: str,
         topic: str,
-        offset: list[Any] = ["beginning"],
+        offset: Sequence[Any] = ("beginning",),
         partition: int = 0,
         consumer: str | None = None,
         strategy: str = "NONE",

@@ -29,5 +29,5 @@ class FluvioSettings:
         le(2**30),
     )
     streams_max: int = _setting(
-        1000, "How many streams, of consumers and of watches, one connection may have.", ge(1)
+        1000, "How many streams of consumers, and how many watches, one connection may have.", ge(1)
     )
