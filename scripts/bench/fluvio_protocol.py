@@ -1,11 +1,11 @@
 """
-The Fluvio protocol of a real broker, driven by the fluvio package, beside the Kafka protocol of the same broker,
-driven by librdkafka (confluent-kafka).
+The Fluvio protocol of a real broker, driven by the fluvio package, beside the Kafka protocol of the same
+broker, driven by librdkafka (confluent-kafka).
 
 Both write to and read from one partition each, in turns, without compression, C{--sync=never}.  Fluvio's
-producer makes batches of 16 kB unless it is told otherwise, so it is measured with those and with batches of
-1 MB, which are about what librdkafka makes.  CPU is that of the broker, in seconds for each gigabyte of values;
-memory is the most that it held.
+producer makes batches of 16 kB unless it is told otherwise, so it is measured with those and with batches
+of 1 MB, which are about what librdkafka makes.  CPU is that of the broker, in seconds for each gigabyte of
+values; memory is the most that it held.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -58,11 +59,12 @@ def _turn(running: Broker, kafka: str, user: User, size: int, total: int) -> Ite
     for batch, request in BATCHES:
         topic = user.create()
         how = f"{size} B, batches of {batch // 1000} kB"
-        yield measure(f"produce {how}", *place, lambda: user.produce(topic, size, total, batch, request))
-        yield measure(f"consume {how}", *place, lambda: user.consume(topic, total))
+        produce = partial(user.produce, topic, size, total, batch, request)
+        yield measure(f"produce {how}", *place, produce)
+        yield measure(f"consume {how}", *place, partial(user.consume, topic, total))
     topic = next(_topics)
-    yield measure(f"produce {size} B, kafka", *place, lambda: produce_all(kafka, topic, size, total))
-    yield measure(f"consume {size} B, kafka", *place, lambda: consume_all(kafka, topic, total))
+    yield measure(f"produce {size} B, kafka", *place, partial(produce_all, kafka, topic, size, total))
+    yield measure(f"consume {size} B, kafka", *place, partial(consume_all, kafka, topic, total))
 
 
 class User:
