@@ -70,6 +70,14 @@ class Actor:
     def list_partitions(self) -> list[str]:
         return [each.name() for each in self._admin.list_partitions([])]
 
+    def watch(self) -> list[Any]:
+        """What is told next of topics: all that there are, and which are new or gone."""
+        if "watch" not in self._streams:
+            self._streams["watch"] = self._admin._inner.watch_topic()
+        update = self._streams["watch"].next().inner()
+        changes = [[each.is_update(), each.metadata_topic_spec().name()] for each in update.changes()]
+        return [[each.name() for each in update.all()], changes]
+
     def create_smartmodule(self, name: str, path: str) -> None:
         self._admin.create_smartmodule(name, path, False)
 

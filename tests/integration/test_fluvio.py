@@ -161,6 +161,17 @@ def test_made_and_used_at_once(user: FluvioUser, broker: Daemon) -> None:
             assert other.produce_text(f"fresh-{index}", ["a"]) == [0]
 
 
+def test_watch(user: FluvioUser, broker: Daemon) -> None:
+    """A program that watches topics hears of each change."""
+    user.create("alpha")
+    assert user.watch() == [["alpha", "consumer-offset"], []]
+    with fluvio_user(f"127.0.0.1:{broker.port}") as other:
+        other.create("beta", partitions=2)
+        assert user.watch() == [[], [[True, "beta"]]]
+        other.delete("alpha")
+        assert user.watch() == [[], [[False, "alpha"]]]
+
+
 # -- producing -------------------------------------------------------------------------
 
 
@@ -267,6 +278,9 @@ def test_not_continuous(user: FluvioUser) -> None:
     user.produce("alpha", [(b"", b"%d" % each) for each in range(10)])
     user.open("some", "alpha", continuous=False)
     assert len(user.next("some", 100)) == 10
+    user.create("empty")
+    user.open("none", "empty", continuous=False)
+    assert user.next("none", 100) == []
 
 
 def test_smart_module(user: FluvioUser) -> None:

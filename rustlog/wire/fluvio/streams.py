@@ -125,7 +125,10 @@ class FetchStream:
         self._has_moved = self._is_busy
         if not self._is_busy:
             self._is_busy = True
-            self._turns.ask(self, self._bytes_max)
+            self._turns.ask(self)
+
+    def bytes_wanted(self) -> int:
+        return self._bytes_max
 
     def take_turn(self) -> Result[None]:
         if self._is_over:

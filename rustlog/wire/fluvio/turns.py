@@ -54,6 +54,9 @@ class Outlet(Protocol):
 class Speaker(Protocol):
     """Somebody who has something to say."""
 
+    def bytes_wanted(self) -> int:
+        """How much that will be in all likelihood."""
+
     def take_turn(self) -> Result[None]:
         """Say it now.  The memory is given back when that is done; it does not fail."""
 
@@ -67,15 +70,15 @@ class Turns:
     def __init__(self, outlet: Outlet, pool: Pool) -> None:
         self._outlet = outlet
         self._pool = pool
-        self._queue: OrderedDict[Speaker, int] = OrderedDict()
+        self._queue: OrderedDict[Speaker, None] = OrderedDict()
         self._waiting_for_memory: Deferred[None] | None = None
         self._is_going_on = False
         self._is_closed = False
 
-    def ask(self, speaker: Speaker, size: int) -> None:
-        """C{speaker} wants to write, so many bytes in all likelihood.  To ask twice is to ask once."""
+    def ask(self, speaker: Speaker) -> None:
+        """C{speaker} wants to write.  To ask twice is to ask once."""
         if not self._is_closed:
-            self._queue.setdefault(speaker, size)
+            self._queue.setdefault(speaker, None)
             self.go_on()
 
     def forget(self, speaker: Speaker) -> None:
@@ -89,7 +92,7 @@ class Turns:
         self._is_going_on = True
         try:
             while self._queue and self._waiting_for_memory is None and not self._outlet.is_blocked:
-                self._next(*self._queue.popitem(last=False))
+                self._next(self._queue.popitem(last=False)[0])
         finally:
             self._is_going_on = False
 
@@ -100,7 +103,8 @@ class Turns:
         if self._waiting_for_memory is not None:
             self._waiting_for_memory.cancel()
 
-    def _next(self, speaker: Speaker, size: int) -> None:
+    def _next(self, speaker: Speaker) -> None:
+        size = speaker.bytes_wanted()
         waiting = self._pool.reserve(size)
         if waiting is None:
             self._speak(speaker, size)

@@ -63,8 +63,10 @@ class Watch:
     def tell(self) -> None:
         """Ask for a turn, if there is something to tell."""
         if self._changed:
-            size = sum(self._size(*each) for each in self._changed.items())
-            self._turns.ask(self, size)
+            self._turns.ask(self)
+
+    def bytes_wanted(self) -> int:
+        return sum(self._size(*each) for each in self._changed.items())
 
     def _size(self, name: str, known: int) -> int:
         info = self._cluster.topic(name)
