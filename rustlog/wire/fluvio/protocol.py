@@ -36,6 +36,7 @@ from rustlog.wire.fluvio.headers import RequestHeader, encode_response_header, r
 from rustlog.wire.fluvio.primitives import Unreadable
 from rustlog.wire.fluvio.settings import FluvioSettings
 from rustlog.wire.fluvio.streams import FetchStreams
+from rustlog.wire.fluvio.translations import Translations
 from rustlog.wire.fluvio.turns import Origin, Turns
 from rustlog.wire.fluvio.watches import Watches
 from rustlog.wire.introduced import Farewell, IntroducedConnection, local_address
@@ -61,6 +62,9 @@ What need not wait for what was asked before it: batches are synced together, an
 for a sync because its client produces, too.
 """
 
+TRANSLATIONS_SHARE = 16
+"""Which part of the memory for requests and answers may be used again for what several consumers read."""
+
 _OF_ALL_OBJECTS = (apis.WATCH, apis.LIST)
 
 _WATCHES_AS = "dummy"
@@ -71,18 +75,25 @@ _NOWHERE = ("localhost", 9003)
 
 def make_factory(listener: Listener) -> ConnectionFactory:
     """What C{--listen=fluvio=ENDPOINT} calls."""
-    return ConnectionFactory(listener, FluvioConnection)
+    return _make_factory(listener, is_unit=False)
 
 
 def make_unit_factory(listener: Listener) -> ConnectionFactory:
     """What C{--listen=fluvio-spu=ENDPOINT} calls."""
-    return ConnectionFactory(listener, partial(FluvioConnection, is_unit=True))
+    return _make_factory(listener, is_unit=True)
+
+
+def _make_factory(listener: Listener, is_unit: bool) -> ConnectionFactory:
+    translations = Translations(listener.config.queued_max_request_bytes // TRANSLATIONS_SHARE)
+    make = partial(FluvioConnection, translations=translations, is_unit=is_unit)
+    return ConnectionFactory(listener, make)
 
 
 class FluvioConnection(IntroducedConnection):
     """
     One client.
 
+    @ivar translations: shared with all others of the listener.
     @ivar is_unit: whether the port is a unit only.
     """
 
@@ -90,8 +101,9 @@ class FluvioConnection(IntroducedConnection):
     keeps_bytearrays = True
     services: Services
 
-    def __init__(self, factory: ConnectionFactory, is_unit: bool = False) -> None:
+    def __init__(self, factory: ConnectionFactory, translations: Translations, is_unit: bool) -> None:
         super().__init__(factory)
+        self._translations = translations
         self.settings: FluvioSettings = self.listener.settings or FluvioSettings()
         self.MAX_LENGTH = self.settings.request_max_bytes
         self._is_unit = is_unit
@@ -119,6 +131,7 @@ class FluvioConnection(IntroducedConnection):
                 self,
                 turns,
                 listener.broker,
+                self._translations,
                 streams_max=settings.streams_max,
                 bytes_max=settings.stream_max_bytes,
             ),

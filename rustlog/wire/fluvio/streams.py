@@ -32,9 +32,9 @@ from rustlog.log.batch import split_batches
 from rustlog.longpoll import Answers, release
 from rustlog.model import Fetched, FetchWant, RequestContext, TopicInfo, TopicPartition
 from rustlog.results import Result
-from rustlog.wire.fluvio.batches import from_log
 from rustlog.wire.fluvio.errors import NONE, TOPIC_DELETED, ErrorCode, Refused, code_for, other
 from rustlog.wire.fluvio.fetching import StreamFetchRequest, StreamFetchResponse
+from rustlog.wire.fluvio.translations import Place, Translations
 from rustlog.wire.fluvio.turns import Origin, Outlet, Turns
 
 
@@ -54,6 +54,7 @@ class FetchStream:
     _broker: Broker
     _outlet: Outlet
     _turns: Turns
+    _translations: Translations
     _bytes_max: int
     _ended: Callable[[FetchStream], object]
     _position: int = field(default=0, init=False)
@@ -69,6 +70,7 @@ class FetchStream:
         """Begin; raises C{PartitionNotFound}."""
         self._position = self.request.offset
         self._unwatch = self._broker.watch(self._context, self.name, self._moved)
+        self._translations.enter(self._place)
         self._look()
 
     def close(self) -> None:
@@ -76,6 +78,7 @@ class FetchStream:
         if not self._is_over:
             self._is_over = True
             self._unwatch()
+            self._translations.leave(self._place)
             self._turns.forget(self)
             self._ended(self)
 
@@ -89,6 +92,10 @@ class FetchStream:
     def name(self) -> TopicPartition:
         """What is read."""
         return TopicPartition(self.request.topic, self.request.partition)
+
+    @property
+    def _place(self) -> Place:
+        return self._topic.id, self.request.partition
 
     @property
     def consumer_id(self) -> str | None:
@@ -185,7 +192,7 @@ class FetchStream:
         records = 0
         for each in fetched.slices:
             for batch in split_batches(each.buffer()):
-                batches += from_log(batch)
+                batches += self._translations.translate(self._place, batch)
                 records += batch.record_count
                 self._position = batch.next_offset
         if batches:
@@ -212,11 +219,19 @@ class FetchStreams:
     """Those of one connection."""
 
     def __init__(
-        self, outlet: Outlet, turns: Turns, broker: Broker, *, streams_max: int, bytes_max: int
+        self,
+        outlet: Outlet,
+        turns: Turns,
+        broker: Broker,
+        translations: Translations,
+        *,
+        streams_max: int,
+        bytes_max: int,
     ) -> None:
         self._outlet = outlet
         self._turns = turns
         self._broker = broker
+        self._translations = translations
         self._streams_max = streams_max
         self._bytes_max = bytes_max
         self._numbers = count(1)
@@ -246,6 +261,7 @@ class FetchStreams:
             broker=self._broker,
             outlet=self._outlet,
             turns=self._turns,
+            translations=self._translations,
             bytes_max=max(1, min(request.max_bytes, self._bytes_max)),
             ended=self._ended,
         )
