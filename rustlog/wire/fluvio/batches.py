@@ -110,6 +110,13 @@ def next_offset(batch: Buffer) -> int:
     return int(fields[0] + fields[6] + 1)
 
 
+def offset_behind(batch: Buffer) -> int:
+    """The one that follows the last record of a batch."""
+    fields = HEADER.unpack_from(batch)
+    base_offset, last_delta = fields[0], fields[6]
+    return int(base_offset + last_delta + 1)
+
+
 # -- in --------------------------------------------------------------------------------
 
 

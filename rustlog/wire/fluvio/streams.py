@@ -32,6 +32,7 @@ from rustlog.log.batch import split_batches
 from rustlog.longpoll import Answers, release
 from rustlog.model import Fetched, FetchWant, RequestContext, TopicInfo, TopicPartition
 from rustlog.results import Result
+from rustlog.wire.fluvio.batches import offset_behind
 from rustlog.wire.fluvio.errors import NONE, TOPIC_DELETED, ErrorCode, Refused, code_for, other
 from rustlog.wire.fluvio.fetching import StreamFetchRequest, StreamFetchResponse
 from rustlog.wire.fluvio.translations import Place, Translations
@@ -196,7 +197,8 @@ class FetchStream:
                 records += batch.record_count
                 self._position = batch.next_offset
         if batches:
-            self._awaited = self._position
+            # Not the position: what lies behind the last record that is shown may be a gap.
+            self._awaited = offset_behind(batches[-1])
             self._push(NONE, fetched, batches, records)
         return bool(batches)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rustlog.errors import DamagedLog
+from rustlog.log.batch import build_batch
 from rustlog.log.codecs import Codec
 from rustlog.log.records import build
 from rustlog.model import Record, TopicPartition
@@ -154,6 +155,21 @@ class ReadingTests(FluvioCase):
             self.append(b"x" * 100, codec=codec)
         self.client.stream(0)
         self.assertEqual(values_of(self.client.one()), [(index, b"x" * 100) for index in range(5)])
+
+    def test_gaps(self) -> None:
+        """Where offsets have gaps, clients see them, and need acknowledge no more than they have seen."""
+        plain = build([Record(b"a"), Record(b"b")], now_ms=1)
+        times = {"base_timestamp": 1, "max_timestamp": 1}
+        gapped = build_batch(plain.payload, record_count=2, last_offset_delta=9, **times)
+        name = TopicPartition("orders", 0)
+        self.world.broker.produce(CONTEXT, [(name, gapped)])
+        self.append(b"c")
+        self.client.stream(0, max_bytes=1)
+        response = self.client.one()
+        self.assertEqual(values_of(response), [(0, b"a"), (1, b"b")])
+        self.client.acknowledge(2, response.stream_id)
+        pushed = [each for _, each in self.client.received() if hasattr(each, "batches")]
+        self.assertEqual([values_of(each) for each in pushed], [[(10, b"c")]])
 
     def test_memory_is_given_back(self) -> None:
         """Whatever a stream has sent or not, it holds nothing afterwards."""
