@@ -181,7 +181,7 @@ def _latency(server: str, count: int) -> Row:
 
 def _fetching(running: Broker, server: str, rounds: int, count: int) -> Iterator[Row]:
     topic = next(_topics)
-    _produce(server, topic, 1024, 2 * MIB // 1024)
+    produce_all(server, topic, 1024, 2 * MIB // 1024)
     host, port = server.rsplit(":", 1)
     request = _fetch_request(topic)
     file = running.directory / "data" / "logs" / topic / "0" / "0.log"
