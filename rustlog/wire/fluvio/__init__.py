@@ -2,7 +2,7 @@
 The Fluvio protocol.
 
 C{codec} joins the pure half: bytes to requests and answers to bytes, by API and version.  Under it each
-module has one family of messages:  C{versions}, C{controller} (with the objects in C{topics},
+module has one family of messages: C{versions}, C{controller} (with the objects in C{topics},
 C{partitions} and C{spus}), C{produce}, C{fetching}, C{consumers}.  C{apis} is the table of what is
 offered, C{errors} that of what goes wrong, and C{batches} translates what is inside.
 
