@@ -319,13 +319,15 @@ def test_consumer_that_stalls(user: FluvioUser, broker: Daemon) -> None:
     assert broker.complaints() == []
 
 
-def test_topic_deleted_under_a_stream(user: FluvioUser, broker: Daemon) -> None:
+def test_topic_deleted_under_a_stream(make_daemon: Callable[..., Daemon], storage: str) -> None:
     """Who reads a topic hears that it is gone."""
-    user.create("alpha")
-    user.produce_text("alpha", ["a"])
-    with fluvio_user(f"127.0.0.1:{broker.port}") as other:
+    broker = make_daemon(f"--storage={storage}", "--log-level=debug", listen=LISTEN).start()
+    address = f"127.0.0.1:{broker.port}"
+    with fluvio_user(address) as user, fluvio_user(address) as other:
+        user.create("alpha")
+        user.produce_text("alpha", ["a"])
         other.begin_read("alpha", 2)
-        broker.wait_for_log("(?s)connected.*connected.*connected.*connected.*connected.*connected")
+        broker.wait_for_log("StreamFetchPush")
         user.delete("alpha")
         with pytest.raises(Raised, match="deleted"):
             other.finish()
