@@ -1,0 +1,83 @@
+"""
+From record batches to Arrow, by columns.
+
+    for rows in decode(fetched.data, topic="orders", partition=0, columns=("offset", "value")):
+        ...
+
+No record is touched by itself.  For the batches of a few megabytes at a time, all records are found
+(L{rustlog.spark.chains}); then each field of all of them is read at once; keys and values are copied once, by Arrow.
+Where the C decoder is at hand (L{rustlog.spark.native}), it does the first two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rustlog.log.batch import Buffer
+from rustlog.model import MAX_OFFSET
+from rustlog.spark.assembling import Assembly
+from rustlog.spark.batches import Aborted, chosen_batches
+from rustlog.spark.chains import Broken, record_bounds
+from rustlog.spark.chunks import Chunk, chunks
+from rustlog.spark.columns import DEFAULT_COLUMNS, schema_of
+from rustlog.spark.fields import BrokenRecord, read_fields
+
+ROWS_MAX = 32 * 1024
+"""So many rows become one Arrow batch: their numbers fit the processor's cache."""
+
+
+def decode(
+    buffer: Buffer,
+    *,
+    topic: str,
+    partition: int,
+    from_offset: int = 0,
+    to_offset: int = MAX_OFFSET,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    aborted: Aborted = (),
+    may_be_cut_off: bool = False,
+    rows_max: int = ROWS_MAX,
+) -> Iterator[pa.RecordBatch]:
+    """
+    The records of batches that stand back to back, in the order of the log, as Arrow batches of at most
+    C{rows_max} rows.  Every checksum is verified.
+
+    @param from_offset: records before it are left out.
+    @param to_offset: this one, and those behind it, too.
+    @param columns: of L{rustlog.spark.columns.COLUMNS}; any, in any order.
+    @param aborted: transactions whose records nobody should see: (producer id, first offset).
+    @param may_be_cut_off: whether the last batch may be incomplete, as in a fetch; it is left out then.
+    @raise CorruptLog: from the iterator, when it gets there; with topic, partition and offset.
+    @raise NotRepresentable: a time does not fit the column C{timestamp}, or a header's name that of C{headers}.
+    @raise BadOption: there is no such column.
+    """
+    schema = schema_of(columns)
+    chosen = chosen_batches(
+        buffer, topic, partition,
+        from_offset=from_offset, to_offset=to_offset, aborted=aborted, may_be_cut_off=may_be_cut_off,
+    )  # fmt: skip
+    for chunk in chunks(buffer, chosen, topic, partition):
+        yield from _decode_chunk(chunk, schema, from_offset, to_offset, rows_max)
+
+
+def _decode_chunk(
+    chunk: Chunk, schema: pa.Schema, from_offset: int, to_offset: int, rows_max: int
+) -> Iterator[pa.RecordBatch]:
+    try:
+        starts, stops = record_bounds(chunk.data, chunk.begins, chunk.ends, chunk.counts)
+    except Broken as broken:
+        raise chunk.corrupt(broken.batch, "its records do not fill it") from None
+    assembly = Assembly(chunk, schema)
+    owners = np.repeat(np.arange(len(chunk.batches)), chunk.counts)
+    for row in range(0, len(starts), rows_max):
+        piece = slice(row, row + rows_max)
+        try:
+            fields = read_fields(chunk.data, starts[piece], stops[piece], assembly.depth)
+        except BrokenRecord as broken:
+            raise chunk.corrupt(int(owners[row + broken.row]), broken.reason) from None
+        rows = assembly.rows(fields, owners[piece], from_offset, to_offset)
+        if rows.num_rows:
+            yield rows
