@@ -2,8 +2,8 @@
 The batches in a fetch or in a part of a file: found, checked, and chosen.
 
 Every batch that is handed on has its checksum verified.  Left out are batches outside the wanted offsets,
-control batches, and those of transactions that were aborted: a fetch of committed data comes with a list of such
-transactions (producer id, first offset), each of which ends at the producer's next abort marker.
+control batches, and those of transactions that were aborted: a fetch of committed data comes with a list of
+such transactions (producer id, first offset), each of which ends at the producer's next abort marker.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def all_batches(
         if left < HEADER_SIZE:
             if may_be_cut_off:
                 return
-            raise CorruptLog(topic, partition, offset, f"the last {left} bytes are less than a batch's header")
+            raise CorruptLog(topic, partition, offset, f"the last {left} bytes are less than a header")
         fields = HEADER.unpack_from(view, position)
         base_offset, size = fields[0], fields[1] + PREFIX_SIZE
         if fields[3] != MAGIC:

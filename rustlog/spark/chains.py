@@ -1,10 +1,10 @@
 """
 Where the records of batches begin and end.
 
-A record begins where the one before it ends: a chain, which can not be followed by many hands.  But batches are
-independent of each other.  So the chains of many batches are followed in lockstep, with one numpy operation for
-the n-th record of all of them; when few batches are left, in a plain loop, which then takes less time than numpy's
-calls do.
+A record begins where the one before it ends: a chain, which can not be followed by many hands.  But batches
+are independent of each other.  So the chains of many batches are followed in lockstep, with one numpy
+operation for the n-th record of all of them; when few batches are left, in a plain loop, which then takes
+less time than numpy's calls do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def record_bounds(
     order = np.argsort(-numbers, kind="stable")
     at = np.asarray(begins, np.int64)[order]
     steps = _lockstep(data, at, numbers[order], rows[order], starts, stops)
-    view = memoryview(data)
+    view = data.data
     for place in range(len(order)):
         batch = int(order[place])
         if counts[batch] > steps:

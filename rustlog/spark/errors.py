@@ -129,6 +129,7 @@ class RequestRefused(BrokerError):
 
     @ivar code: Kafka's number of the error.
     @ivar name: what Kafka calls it.
+    @ivar is_retriable: whether the same may succeed later.
     """
 
     request: str
@@ -136,6 +137,7 @@ class RequestRefused(BrokerError):
     name: str
     subject: str
     message: str = ""
+    is_retriable: bool = False
 
     def __str__(self) -> str:
         more = f" ({self.message})" if self.message else ""
@@ -161,4 +163,4 @@ class GaveUp(BrokerError):
     last: str
 
     def __str__(self) -> str:
-        return f"{self.request} did not succeed within {self.seconds:g} seconds; the last problem: {self.last}"
+        return f"{self.request} did not succeed within {self.seconds:g} seconds; at last: {self.last}"

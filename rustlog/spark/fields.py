@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from attrs import frozen
 import numpy as np
+from attrs import frozen
 
 from rustlog.spark.varints import Bytes, Numbers, TooLong, read
 
@@ -80,7 +80,8 @@ def read_fields(data: Bytes, starts: Numbers, stops: Numbers, depth: Depth) -> F
         offsets, at = read(data, at)
         if depth < Depth.CONTENT:
             _check_ends(at, stops)
-            return Fields(timestamps, offsets, *[_NOT_READ] * 5, stops)
+            none = _NOT_READ
+            return Fields(timestamps, offsets, none, none, none, none, none, stops)
         key_sizes, key_at = read(data, at)
         at = _behind(key_at, key_sizes, stops)
         value_sizes, value_at = read(data, at)

@@ -1,8 +1,8 @@
 """
 Data directories, read without a broker.
 
-A broker may be at work on one at that moment.  So the end of a log may not be complete yet, and files may vanish
-because their time has come.
+A broker may be at work on one at that moment.  So the end of a log may not be complete yet, and files may
+vanish because their time has come.
 """
 
 from __future__ import annotations

@@ -2,14 +2,17 @@
 Pieces of memory to a column.
 
 What is wanted lies apart, with other things between; in Arrow it follows each other.  So an Arrow array is
-laid over the memory as it is, whose elements are in turn what is wanted and what is between; and of that, Arrow
-takes every second one.  That is one copy, made in C++.
+laid over the memory as it is, whose elements are in turn what is wanted and what is between; and of that,
+Arrow takes every second one.  That is one copy, made in C++.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rustlog.spark.varints import Bytes, Numbers
 
@@ -39,6 +42,12 @@ def gather(data: Bytes, at: Numbers, sizes: Numbers, kind: pa.DataType | None = 
     return pa.Array.from_buffers(kind, count, [pa.py_buffer(bitmap(~is_null)), positions, content])
 
 
-def bitmap(flags: np.ndarray) -> np.ndarray:
+def binary(data: object, offsets: NDArray[np.integer[Any]]) -> pa.Array:
+    """A column of what stands between each two of these positions in C{data}; nothing is copied."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, null_count=0)
+
+
+def bitmap(flags: NDArray[np.bool_]) -> Bytes:
     """Flags as Arrow has them: eight to a byte, lowest first."""
     return np.packbits(flags, bitorder="little")

@@ -1,8 +1,8 @@
 """
 The headers of records, the n-th of all records at once.
 
-After the number of headers come, for each, the size of its name, the name, the size of its value (-1 for null), and the
-value.
+After the number of headers come, for each, the size of its name, the name, the size of its value (-1 for
+null), and the value.
 """
 
 from __future__ import annotations

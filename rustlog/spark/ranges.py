@@ -67,8 +67,8 @@ def read_range(
 
 def raw_batches(wanted: Range) -> Iterator[RecordBatch]:
     """
-    The batches of a range as they are in the file, each checked; those that have some wanted record are whole, so
-    they may have others, too.  Of MiniKafka's records, batches are made.
+    The batches of a range as they are in the file, each checked; those that have some wanted record are
+    whole, so they may have others, too.  Of MiniKafka's records, batches are made.
 
     @raise CorruptLog: when it gets there.
     @raise NoDataDirectory: the file is gone: retention was here.

@@ -2,8 +2,8 @@
 Kafka's zigzag varints, many at a time.
 
 A number is written in groups of seven bits, lowest first, with the high bit set in all bytes but the last;
-0, -1, 1, -2, … are counted as 0, 1, 2, 3, ….  Nearly all numbers in a log have one or two bytes, so a whole column of
-them takes two passes, and the rare long ones are gone through on their own.
+0, -1, 1, -2, … are counted as 0, 1, 2, 3, ….  Nearly all numbers in a log have one or two bytes, so a whole
+column of them takes two passes, and the rare long ones are gone through on their own.
 """
 
 from __future__ import annotations
@@ -89,3 +89,11 @@ def write(out: Bytes, at: Numbers, numbers: Numbers) -> Numbers:
 def _zigzag(numbers: Numbers) -> NDArray[np.uint64]:
     signed: Any = (numbers << 1) ^ (numbers >> 63)
     return signed.view(np.uint64)
+
+def encoded(numbers: Numbers) -> tuple[Bytes, Numbers]:
+    """All of them behind each other, and where each begins, with the end of the last."""
+    offsets = np.zeros(len(numbers) + 1, np.int64)
+    np.cumsum(sizes(numbers), out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    write(out, offsets[:-1], numbers)
+    return out, offsets
