@@ -135,6 +135,11 @@ def silently(root: PurePath, manifest: Manifest) -> None:
 # -- opening ---------------------------------------------------------------------------
 
 
+def is_archive(files: IFiles, root: PurePath) -> bool:
+    """Whether there is one."""
+    return files.exists(root / _MARKER)
+
+
 def open_archive(files: IFiles, root: PurePath) -> Archive:
     """
     One to read from; somebody may be writing it.

@@ -122,7 +122,7 @@ def _count(client: KafkaClient, destination: Destination, end: int, producer: Pr
 
 def _batches(client: KafkaClient, name: TopicPartition, offset: int) -> list[RecordBatch]:
     fetched = client.fetch(name, offset, max_bytes=_TAIL_BYTES, wait_ms=0)
-    found = list(all_batches(fetched.data, name.topic, name.partition, may_be_cut_off=True))
+    found = [each for _, each in all_batches(fetched.data, name.topic, name.partition, may_be_cut_off=True)]
     if not found:
         raise JobFailed(f"offset {offset} of {name} can not be read again")
     return found

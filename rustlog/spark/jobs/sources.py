@@ -151,7 +151,7 @@ class BrokerSource:
 def _record_bytes(client: KafkaClient, name: TopicPartition, offset: int) -> float:
     """About how large the records are that follow, as the broker stores them."""
     fetched = client.fetch(name, offset, max_bytes=PROBE_BYTES, wait_ms=0)
-    batches = list(all_batches(fetched.data, name.topic, name.partition, may_be_cut_off=True))
+    batches = [each for _, each in all_batches(fetched.data, name.topic, name.partition, may_be_cut_off=True)]
     records = sum(each.record_count for each in batches)
     return sum(each.size for each in batches) / records if records else RECORD_BYTES_GUESSED
 
