@@ -17,3 +17,20 @@ The plane below Spark itself, in terms of Arrow and bytes:
     L{ranges <rustlog.spark.ranges>}               pieces of files, which can be sent to workers
     =============================================  ======================================================
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """
+    Make C{format("rustlog")} known to a session, for reading and writing, batches and streams.
+    """
+    # Spark is large, and much in this package does without.
+    from rustlog.spark.datasource import RustlogDataSource
+
+    spark.dataSource.register(RustlogDataSource)

@@ -12,6 +12,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from rustlog.spark.chunks import Chunk
+from rustlog.spark.columns import SCHEMA
 from rustlog.spark.errors import NotRepresentable
 from rustlog.spark.fields import BrokenRecord, Depth, Fields
 from rustlog.spark.gathering import gather
@@ -125,6 +126,8 @@ def _timestamp_types(rows: _Rows) -> pa.Array:
 
 
 def _headers(rows: _Rows) -> pa.Array:
+    if not len(rows.fields.headers_at):
+        return pa.nulls(len(rows.offsets), SCHEMA.field("headers").type)
     try:
         return read_headers(rows.chunk.data, rows.fields.headers_at, rows.fields.stops)
     except BrokenRecord as broken:

@@ -87,9 +87,12 @@ def chosen_batches(
     to_offset: int = MAX_OFFSET,
     aborted: Aborted = (),
     may_be_cut_off: bool = False,
+    with_markers: bool = False,
 ) -> Iterator[tuple[int, RecordBatch]]:
     """
     The batches, and where they begin, with records in [C{from_offset}, C{to_offset}), each checked.
+
+    @param with_markers: control batches are wanted, too.
 
     @raise CorruptLog: at the first that is not right.
     """
@@ -102,7 +105,8 @@ def chosen_batches(
             continue
         _check(batch, last, topic, partition)
         last = batch.last_offset
-        if not transactions.exclude(batch) and batch.record_count:
+        is_wanted = not transactions.exclude(batch) and batch.record_count
+        if is_wanted or (with_markers and batch.is_control):
             yield position, batch
 
 

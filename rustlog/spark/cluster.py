@@ -110,14 +110,15 @@ class Cluster:
         self._addresses[found.node_id] = (found.host, found.port)
         return self._node(found.node_id)
 
-    def metadata(self, topics: Collection[str] | None) -> dict[str, Entity]:
+    def metadata(self, topics: Collection[str] | None, *, creates: bool = False) -> dict[str, Entity]:
         """
         Ask for topics, C{None} for all of them, and remember who leads them.
 
+        @param creates: whether one that is not there may be created, if the brokers do such things.
         @raise TopicNotFound: one of those asked for is not there.
         """
         wanted = None if topics is None else [{"name": name} for name in topics]
-        answer = self.any().ask(METADATA, topics=wanted, allow_auto_topic_creation=False)
+        answer = self.any().ask(METADATA, topics=wanted, allow_auto_topic_creation=creates)
         self._addresses.update({each.node_id: (each.host, each.port) for each in answer.brokers})
         self._controller = answer.controller_id
         for topic in answer.topics:

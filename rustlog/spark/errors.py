@@ -71,6 +71,18 @@ class DataLost(PipelineError):
 
 
 @define(eq=False)
+class LogFileGone(PipelineError):
+    """A file was there when ranges were made, and is not any more."""
+
+    topic: str
+    partition: int
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path} of {self.topic}-{self.partition} is gone: retention has removed it, perhaps"
+
+
+@define(eq=False)
 class NoDataDirectory(PipelineError):
     """A directory can not be read as one of rustlog's."""
 

@@ -65,7 +65,8 @@ class Fields:
         )  # fmt: skip
 
 
-_NOT_READ = np.empty(0, np.int64)
+NOT_READ = np.empty(0, np.int64)
+"""In the place of what nobody wants to have."""
 
 
 def read_fields(data: Bytes, starts: Numbers, stops: Numbers, depth: Depth) -> Fields:
@@ -80,7 +81,7 @@ def read_fields(data: Bytes, starts: Numbers, stops: Numbers, depth: Depth) -> F
         offsets, at = read(data, at)
         if depth < Depth.CONTENT:
             _check_ends(at, stops)
-            none = _NOT_READ
+            none = NOT_READ
             return Fields(timestamps, offsets, none, none, none, none, none, stops)
         key_sizes, key_at = read(data, at)
         at = _behind(key_at, key_sizes, stops)

@@ -90,16 +90,22 @@ class KafkaClient(GroupCalls):
         found = self.retry(METADATA.name, lambda: self.cluster.metadata(None))
         return {name: _topic(each) for name, each in sorted(found.items())}
 
-    def topic(self, name: str) -> TopicMetadata:
+    def topic(self, name: str, *, creates: bool = False) -> TopicMetadata:
         """
-        One topic.  It is not created by asking.
+        One topic.
 
+        @param creates: whether it may be created by asking, as producers do; the brokers decide, and they may
+            take their time.
         @raise TopicNotFound: there is none.
         """
-        found = self.retry(METADATA.name, lambda: self.cluster.metadata([name]), waits_for_topics=False)
-        if name not in found:
-            refuse(METADATA.name, ErrorCode.leader_not_available, name)
-        return _topic(found[name])
+
+        def attempt() -> TopicMetadata:
+            found = self.cluster.metadata([name], creates=creates)
+            if name not in found:
+                refuse(METADATA.name, ErrorCode.leader_not_available, name)
+            return _topic(found[name])
+
+        return self.retry(METADATA.name, attempt, waits_for_topics=creates)
 
     def create_topic(
         self,

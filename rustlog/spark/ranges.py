@@ -5,14 +5,26 @@ L{Range}: a piece of a file of a log, which can be sent to a worker and read the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from io import FileIO
+from pathlib import Path
 
 import pyarrow as pa
 from attrs import frozen
 
 from rustlog.log.batch import RecordBatch
 from rustlog.model import MAX_OFFSET
-from rustlog.spark.columns import DEFAULT_COLUMNS
-from rustlog.spark.decoding import ROWS_MAX
+from rustlog.spark.batches import chosen_batches
+from rustlog.spark.chunks import CHUNK_BYTES
+from rustlog.spark.columns import DEFAULT_COLUMNS, schema_of
+from rustlog.spark.decoding import ROWS_MAX, decode
+from rustlog.spark.encoding import encode
+from rustlog.spark.errors import CorruptLog, LogFileGone
+from rustlog.spark.layouts import LAYOUTS, Layout, Whole
+from rustlog.spark.minikafka import decode_records
+from rustlog.storage.datadir import MINIKAFKA
+
+PIECE_BYTES = CHUNK_BYTES
+"""So much is read at once, or one entry if that is larger."""
 
 
 @frozen
@@ -60,9 +72,20 @@ def read_range(
     The records of a range, as Arrow batches; read a few megabytes at a time.
 
     @raise CorruptLog: when it gets there.
-    @raise NoDataDirectory: the file is gone: retention was here.
+    @raise LogFileGone: retention was here.
     """
-    raise NotImplementedError
+    schema = schema_of(columns)
+    for piece in _pieces(wanted):
+        if wanted.format == MINIKAFKA:
+            yield from decode_records(
+                piece, schema, topic=wanted.topic, partition=wanted.partition,
+                from_offset=wanted.from_offset, to_offset=wanted.to_offset, rows_max=rows_max,
+            )  # fmt: skip
+        else:
+            yield from decode(
+                piece, topic=wanted.topic, partition=wanted.partition, columns=columns,
+                from_offset=wanted.from_offset, to_offset=wanted.to_offset, rows_max=rows_max,
+            )  # fmt: skip
 
 
 def raw_batches(wanted: Range) -> Iterator[RecordBatch]:
@@ -71,6 +94,69 @@ def raw_batches(wanted: Range) -> Iterator[RecordBatch]:
     whole, so they may have others, too.  Of MiniKafka's records, batches are made.
 
     @raise CorruptLog: when it gets there.
-    @raise NoDataDirectory: the file is gone: retention was here.
+    @raise LogFileGone: retention was here.
     """
-    raise NotImplementedError
+    if wanted.format == MINIKAFKA:
+        yield from _made_batches(wanted)
+        return
+    for piece in _pieces(wanted):
+        batches = chosen_batches(
+            piece, wanted.topic, wanted.partition,
+            from_offset=wanted.from_offset, to_offset=wanted.to_offset, with_markers=True,
+        )  # fmt: skip
+        for _, batch in batches:
+            yield batch
+
+
+def _made_batches(wanted: Range) -> Iterator[RecordBatch]:
+    columns = ("key", "value", "timestamp", "offset")
+    for rows in read_range(wanted, columns):
+        first = rows.column("offset")[0].as_py()
+        for each in encode(rows, now_ms=0):
+            yield RecordBatch(each.data).at(first + each.row, 0)
+
+
+def _pieces(wanted: Range) -> Iterator[memoryview]:
+    """The content, in pieces of whole entries of about L{PIECE_BYTES}; that their offsets fit is checked."""
+    layout, position, end = LAYOUTS[wanted.format], wanted.position, wanted.position + wanted.size
+    expected, size = wanted.base_offset, PIECE_BYTES
+    with _open(wanted) as file:
+        while position < end:
+            file.seek(position)
+            content = file.read(min(size, end - position))
+            whole = layout.whole(content)
+            if whole.size:
+                expected = _check_offsets(wanted, layout, content, whole, expected)
+                yield memoryview(content)[: whole.size]
+                position, size = position + whole.size, PIECE_BYTES
+            elif size < whole.wanted <= end - position:
+                size = whole.wanted
+            else:
+                raise _corrupt(wanted, expected, f"there is nothing whole at {position} in {wanted.path}")
+
+
+def _check_offsets(wanted: Range, layout: Layout, content: bytes, whole: Whole, expected: int) -> int:
+    """
+    Where the next piece has to begin, or behind that.  Offsets are not in the checksum of a batch: that they
+    ascend from the known beginning to the known end is what guards them.
+    """
+    first, last = layout.entry(content, 0), layout.entry(content, whole.last)
+    if first is None or last is None:
+        raise _corrupt(wanted, expected, "there is no batch where one should begin")
+    is_first = expected == wanted.base_offset
+    if first.base_offset < expected or (is_first and first.base_offset != expected):
+        raise _corrupt(wanted, expected, f"offset {first.base_offset} stands in its place")
+    if last.next_offset > wanted.next_offset:
+        raise _corrupt(wanted, last.base_offset, f"what follows begins at {wanted.next_offset}")
+    return last.next_offset
+
+
+def _corrupt(wanted: Range, offset: int, reason: str) -> CorruptLog:
+    return CorruptLog(wanted.topic, wanted.partition, offset, reason)
+
+
+def _open(wanted: Range) -> FileIO:
+    try:
+        return Path(wanted.path).open("rb", buffering=0)
+    except FileNotFoundError:
+        raise LogFileGone(wanted.topic, wanted.partition, wanted.path) from None

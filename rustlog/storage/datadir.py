@@ -9,13 +9,12 @@ L{DataDirectory}: a directory that belongs to one process and one format at a ti
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import define, frozen
 
 from rustlog.errors import StartupError
-from rustlog.interfaces import IFiles
 from rustlog.model import SyncPolicy
 from rustlog.storage.documents import (
     TEMPORARY_SUFFIX,
@@ -23,6 +22,9 @@ from rustlog.storage.documents import (
     read_document,
     write_documents,
 )
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 LOCK = "LOCK"
 FORMAT = "FORMAT"

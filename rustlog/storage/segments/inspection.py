@@ -26,7 +26,7 @@ from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_pat
 from rustlog.storage.segments.layout import BATCHES, Layout
 from rustlog.storage.segments.reading import Damage
 from rustlog.storage.segments.walking import EXAMINED_BYTES_MAX
-from rustlog.storage.topicfiles import CHECKPOINTS, SUFFIX, TOPICS, topic_from_members
+from rustlog.storage.topicdocuments import CHECKPOINTS, SUFFIX, TOPICS, topic_from_members
 
 
 @frozen
