@@ -127,7 +127,10 @@ def replay(session: Session) -> int:
             _show_replay(session, plan)
             return 0
         state = jobs.begin(options, plan)
-        with job.progress(jobs.left(options, plan, state), "sent", records=True) as progress:
+        left = jobs.left(options, plan, state)
+        if not left:
+            return _was_done(session, ", ".join(sorted({each.target for each in plan.sources})))
+        with job.progress(left, "sent", records=True) as progress:
             sent = jobs.replay(job.cluster, options, plan, state, job.now_ms(), progress.advance)
         _tell_sent(session, sent)
     return 0
@@ -153,7 +156,12 @@ def audit(session: Session) -> int:
             session.tell(
                 table(("TOPIC", "PARTITION", "SEGMENT", "BYTES"), rows)
                 + f"{count(len(plan.tasks), 'task')}, {human_size(plan.size)}\n",
-                {"tasks": [dict(zip(("topic", "partition", "segment", "bytes"), row, strict=True)) for row in rows]},
+                {
+                    "tasks": [
+                        dict(zip(("topic", "partition", "segment", "bytes"), row, strict=True))
+                        for row in rows
+                    ]
+                },
             )
             return 0
         with job.progress(plan.size, "verified") as progress:
@@ -163,7 +171,18 @@ def audit(session: Session) -> int:
 
 
 def _tell_audit(session: Session, found: Audit) -> None:
-    titles = ("TOPIC", "PARTITION", "START", "END", "SEGMENTS", "BATCHES", "RECORDS", "BYTES", "YOUNGEST", "PROBLEMS")
+    titles = (
+        "TOPIC",
+        "PARTITION",
+        "START",
+        "END",
+        "SEGMENTS",
+        "BATCHES",
+        "RECORDS",
+        "BYTES",
+        "YOUNGEST",
+        "PROBLEMS",
+    )
     rows = [
         (
             each.name.topic,
@@ -186,9 +205,7 @@ def _tell_audit(session: Session, found: Audit) -> None:
         table(titles, rows) + problems + total,
         {
             "damaged": found.is_damaged,
-            "partitions": [
-                dict(zip((title.lower() for title in titles), row, strict=True)) for row in rows
-            ],
+            "partitions": [dict(zip((title.lower() for title in titles), row, strict=True)) for row in rows],
             "problems": [
                 {
                     "path": str(each.path),
@@ -294,7 +311,7 @@ def rekey(session: Session) -> int:
 
         said = session.options
         options = RekeyOptions(**_copying(session, job, "rekey"), key=said.key)
-        plan = plan_copy(job.source(), said.topic, said.target, said.partitions, options.piece_bytes)
+        plan = plan_copy(job.source(), said.topic, said.target, said.partitions)
         if said.plan:
             _show_pieces(session, plan.pieces, f"{said.target} ({count(plan.partitions, 'partition')})")
             return 0
@@ -309,11 +326,10 @@ def rekey(session: Session) -> int:
 
 def compact(session: Session) -> int:
     with _job(session) as job:
-        from rustlog.spark.jobs.copying import CopyOptions, plan_copy
+        from rustlog.spark.jobs.copying import plan_copy
 
         said = session.options
-        piece_bytes = CopyOptions.__attrs_attrs__.piece_bytes.default  # type: ignore[attr-defined]
-        plan = plan_copy(job.source(), said.topic, said.target, said.partitions, piece_bytes)
+        plan = plan_copy(job.source(), said.topic, said.target, said.partitions)
         where = said.target or said.parquet or said.delta
         if said.plan:
             _show_pieces(session, plan.pieces, where)
@@ -354,7 +370,7 @@ def _compact_to_table(session: Session, job: _Job, plan: CopyPlan) -> int:
     with job.progress(None, "written", records=True):
         written = compact_to_table(job.cluster, plan, options)
     session.tell(
-        f"{count(written.records, 'key')} written in {count(written.files, 'file')}, {human_size(written.size)}\n",
+        f"{count(written.records, 'key')} in {count(written.files, 'file')}, {human_size(written.size)}\n",
         {"table": options.path, "records": written.records, "files": written.files, "bytes": written.size},
     )
     return 0
@@ -375,7 +391,7 @@ def _copying(session: Session, job: _Job, name: str) -> dict[str, Any]:
 
 def _was_done(session: Session, target: str) -> int:
     session.tell(
-        f"{target} was written before; there is nothing to do\n", {"partitions": [], "records": 0, "sent": 0}
+        f"{target}: everything is there, nothing was sent\n", {"partitions": [], "records": 0, "sent": 0}
     )
     return 0
 
@@ -435,7 +451,8 @@ def _show_replay(session: Session, plan: ReplayPlan) -> None:
         (each.topic, each.partition, each.target, each.records, len(each.chunks)) for each in plan.sources
     ]
     session.tell(
-        table(titles, rows) + f"{count(plan.records, 'record')} of {human_size(plan.size)} in {count(len(rows), 'task')}\n",
+        table(titles, rows)
+        + f"{count(plan.records, 'record')} of {human_size(plan.size)} in {count(len(rows), 'task')}\n",
         {
             "partitions": [dict(zip((title.lower() for title in titles), row, strict=True)) for row in rows],
             "records": plan.records,
@@ -473,7 +490,7 @@ class _Job:
         if with_line:
             starting.show()
         try:
-            return open_session(said.master, dict(said.conf), logging="off")
+            return open_session(said.master, dict(said.conf), level="off")
         finally:
             starting.clear()
 

@@ -16,9 +16,9 @@ from rustlog.cli.jobs import DEFAULT_KAFKA, KAFKA_VARIABLE
 _SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 _RUNNING = f"""
-Spark runs in this process unless --master names a cluster.  The broker is reached over the Kafka protocol, at --bootstrap, at
-${KAFKA_VARIABLE}, or at {DEFAULT_KAFKA}.  Interrupted (Ctrl-C), killed or failed, a job is called again the same way,
-and goes on where it was.
+Spark runs in this process unless --master names a cluster.  The broker is reached over the Kafka protocol,
+at --bootstrap, at ${KAFKA_VARIABLE}, or at {DEFAULT_KAFKA}.  Interrupted (Ctrl-C), killed or failed, a job
+is called again the same way, and goes on where it was.
 """
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -26,7 +26,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 def add_commands(commands: Commands) -> None:
     """Declare them."""
-    pipeline = commands.group("pipeline", "Archive, replay, audit, report on, rekey or compact topics, on Spark.")
+    pipeline = commands.group(
+        "pipeline", "Archive, replay, audit, report on, rekey or compact topics, on Spark."
+    )
     _add_archive(pipeline)
     _add_replay(pipeline)
     _add_audit(pipeline)
@@ -57,7 +59,12 @@ def _add(pipeline: Commands, name: str, run: Command, summary: str, *, broker: b
         )
     parser.add_argument("--master", metavar="URL", help="where Spark runs [default: local[*]]")
     parser.add_argument(
-        "--conf", type=setting, action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark; may be repeated"
+        "--conf",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark; may be repeated",
     )
     parser.add_argument("--plan", action="store_true", help="show what would be done, and do nothing")
     return parser
@@ -82,14 +89,20 @@ def _add_codec(parser: ArgumentParser) -> None:
 
 def _add_delivery(parser: ArgumentParser) -> None:
     _add_codec(parser)
-    parser.add_argument("--append", action="store_true", help="the target may have records; put these behind them")
     parser.add_argument(
-        "--state", metavar="FILE", help="where the job remembers who it is [default: one below ~/.local/state/rustlog]"
+        "--append", action="store_true", help="the target may have records; put these behind them"
+    )
+    parser.add_argument(
+        "--state",
+        metavar="FILE",
+        help="where the job remembers who it is [default: one below ~/.local/state/rustlog]",
     )
 
 
 def _add_archive(pipeline: Commands) -> None:
-    parser = _add(pipeline, "archive", jobs.archive, "Archive topics as Parquet or Delta, each record exactly once.")
+    parser = _add(
+        pipeline, "archive", jobs.archive, "Archive topics as Parquet or Delta, each record exactly once."
+    )
     parser.add_argument("target", metavar="ARCHIVE", help="a directory; made if it does not exist")
     _add_topics(parser)
     _add_data_dir(parser)
@@ -98,13 +111,25 @@ def _add_archive(pipeline: Commands) -> None:
     )
     parser.add_argument("-f", "--follow", action="store_true", help="go on when everything is archived")
     parser.add_argument(
-        "--interval", type=positive, default=10, metavar="SECONDS", help="with --follow: how often to look [default: 10]"
+        "--interval",
+        type=positive,
+        default=10,
+        metavar="SECONDS",
+        help="with --follow: how often to look [default: 10]",
     )
     parser.add_argument(
-        "--commit-bytes", type=size, default="1G", metavar="SIZE", help="so much of the logs is one commit [default: 1G]"
+        "--commit-bytes",
+        type=size,
+        default="1G",
+        metavar="SIZE",
+        help="so much of the logs is one commit [default: 1G]",
     )
     parser.add_argument(
-        "--task-bytes", type=size, default="64M", metavar="SIZE", help="so much of a log is one task [default: 64M]"
+        "--task-bytes",
+        type=size,
+        default="64M",
+        metavar="SIZE",
+        help="so much of a log is one task [default: 64M]",
     )
     parser.add_argument(
         "--allow-gaps", action="store_true", help="go on though records are gone that were not archived"
@@ -112,7 +137,9 @@ def _add_archive(pipeline: Commands) -> None:
 
 
 def _add_replay(pipeline: Commands) -> None:
-    parser = _add(pipeline, "replay", jobs.replay, "Send what was archived to topics again, in order and exactly once.")
+    parser = _add(
+        pipeline, "replay", jobs.replay, "Send what was archived to topics again, in order and exactly once."
+    )
     parser.add_argument("archive", metavar="ARCHIVE", help="a directory that 'archive' has written")
     parser.add_argument(
         "-t", "--topic", dest="topics", action="append", default=[], type=renaming, metavar="TOPIC[=TARGET]",
@@ -133,7 +160,9 @@ def _add_audit(pipeline: Commands) -> None:
 
 
 def _add_report(pipeline: Commands) -> None:
-    parser = _add(pipeline, "report", jobs.report, "Tell what topics got, hour by hour, and how far groups are behind.")
+    parser = _add(
+        pipeline, "report", jobs.report, "Tell what topics got, hour by hour, and how far groups are behind."
+    )
     _add_topics(parser)
     _add_data_dir(parser)
     parser.add_argument("--since", type=timestamp, metavar="TIME", help="leave out older records")
@@ -142,7 +171,9 @@ def _add_report(pipeline: Commands) -> None:
 
 
 def _add_rekey(pipeline: Commands) -> None:
-    parser = _add(pipeline, "rekey", jobs.rekey, "Copy a topic by another key, or to another number of partitions.")
+    parser = _add(
+        pipeline, "rekey", jobs.rekey, "Copy a topic by another key, or to another number of partitions."
+    )
     parser.add_argument("topic", metavar="TOPIC", help="to read")
     parser.add_argument("target", metavar="TARGET", help="the topic to write; made if it does not exist")
     _add_data_dir(parser)
@@ -150,22 +181,32 @@ def _add_rekey(pipeline: Commands) -> None:
         "--key", metavar="EXPRESSION", help="of Spark SQL, over the columns, as value:customer [default: key]"
     )
     parser.add_argument(
-        "--partitions", type=positive, metavar="N", help="of the target [default: as it has, or as the source has]"
+        "--partitions",
+        type=positive,
+        metavar="N",
+        help="of the target [default: as it has, or as the source has]",
     )
     _add_delivery(parser)
 
 
 def _add_compact(pipeline: Commands) -> None:
-    parser = _add(pipeline, "compact", jobs.compact, "Write the last value of each key to a new topic or a table.")
+    parser = _add(
+        pipeline, "compact", jobs.compact, "Write the last value of each key to a new topic or a table."
+    )
     parser.add_argument("topic", metavar="TOPIC", help="to read")
     _add_data_dir(parser)
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--to", dest="target", metavar="TARGET", help="a topic to write; made if it does not exist")
+    target.add_argument(
+        "--to", dest="target", metavar="TARGET", help="a topic to write; made if it does not exist"
+    )
     target.add_argument("--parquet", metavar="DIR", help="a directory of Parquet files to write")
     target.add_argument("--delta", metavar="DIR", help="a Delta table to write")
     parser.add_argument("--overwrite", action="store_true", help="replace the table, if there is one")
     parser.add_argument(
-        "--partitions", type=positive, metavar="N", help="of the target [default: as it has, or as the source has]"
+        "--partitions",
+        type=positive,
+        metavar="N",
+        help="of the target [default: as it has, or as the source has]",
     )
     _add_delivery(parser)
 

@@ -141,8 +141,8 @@ def replay(groups: Groups, batch: RecordBatch) -> int:
 
 def read_commit(record: Record) -> tuple[str, TopicPartition, Committed | None] | None:
     """
-    The group, the partition, and the commit of a record; no commit where an offset is forgotten.  C{None} if the
-    record is about something else.
+    The group, the partition, and the commit of a record; no commit where an offset is forgotten.  C{None}
+    if the record is about something else.
     """
     try:
         group, kind = _split(_text(record.key))

@@ -1,9 +1,9 @@
 """
 C{rustlog pipeline archive}: topics to Parquet or Delta, each record exactly once.
 
-The driver plans rounds of pieces.  In each round, workers read, decode and write Parquet files, and only tell the
-driver which; then the driver commits the round.  See L{rustlog.spark.jobs.archives} for why a crash, at whatever
-moment, neither loses nor repeats anything.
+The driver plans rounds of pieces.  In each round, workers read, decode and write Parquet files, and only
+tell the driver which; then the driver commits the round.  See L{rustlog.spark.jobs.archives} for why a
+crash, at whatever moment, neither loses nor repeats anything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import PurePath
 
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from rustlog.environment.files import RealFiles
 from rustlog.model import TopicPartition
@@ -152,7 +152,7 @@ class Archiving:
     _announce: Announce
     _run: str
     _now_ms: Callable[[], int]
-    total: Total = Total()
+    total: Total = field(factory=Total)
 
     def plan(self) -> ArchivePlan:
         """What is there by now, and not yet here."""
@@ -195,9 +195,7 @@ def _skipping(last: Manifest | None, lost: Sequence[tuple[TopicPartition, int, i
     return evolve(last, next_offsets=offsets)
 
 
-def begin(
-    source: Source, options: ArchiveOptions, run: str, now_ms: Callable[[], int]
-) -> Archiving:
+def begin(source: Source, options: ArchiveOptions, run: str, now_ms: Callable[[], int]) -> Archiving:
     """
     Open an archive, or make it; finish what a crash has left undone.
 

@@ -11,27 +11,30 @@ L{Archive}: a directory of Parquet files that grows by whole commits.
 A commit takes three steps:
 
  1. The files are complete and synced, in the staging directory, which nobody reads.
- 2. The manifest is written under a temporary name, synced and renamed.  B{This is the commit}: the offsets that
-    it names are archived from now on, and nothing is archived that no manifest names.
+ 2. The manifest is written under a temporary name, synced and renamed.  B{This is the commit}: the offsets
+    that it names are archived from now on, and nothing is archived that no manifest names.
  3. The files are moved to where they belong, and Delta, if there is one, hears of them in one transaction.
 
-A crash before the second step leaves files that the next run removes.  One behind it leaves files that the next run
-moves before it does anything else, so only the last commit can be incomplete, and never for longer than
-until then.  Both moves and Delta's transaction (it bears the number of the commit) can be repeated without harm.
+A crash before the second step leaves files that the next run removes.  One behind it leaves files that the
+next run moves before it does anything else, so only the last commit can be incomplete, and never for longer
+than until then.  Both moves and Delta's transaction (it bears the number of the commit) can be repeated
+without harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from rustlog.interfaces import IFiles
 from rustlog.spark.jobs.errors import JobFailed
 from rustlog.spark.jobs.manifests import Manifest, from_document, to_document
 from rustlog.storage.documents import DamagedDocument, read_document, write_documents
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 PARQUET = "parquet"
 DELTA = "delta"
@@ -50,7 +53,7 @@ STAGING = PurePath(PRIVATE, "staging")
 _SUFFIX = ".json"
 
 Announce = Callable[[PurePath, Manifest], None]
-"""Tells a table format, in the archive's directory, of the files of a commit; says nothing the second time."""
+"""Tells a table format, in the archive's directory, of the files of a commit; once is enough."""
 
 
 @define(eq=False)
@@ -89,7 +92,7 @@ class Archive:
         return path
 
     def commit(self, manifest: Manifest, announce: Announce) -> None:
-        """Let the files of a manifest, which are synced, belong to the archive.  Durable when this returns."""
+        """Let the files of a manifest, all synced, belong to the archive.  Durable when this returns."""
         expected = self.last.number + 1 if self.last else 1
         assert manifest.number == expected, f"commit {manifest.number} follows {expected - 1}"
         path = self.root / _COMMITS / f"{manifest.number}{_SUFFIX}"

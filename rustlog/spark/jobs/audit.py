@@ -1,21 +1,21 @@
 """
 C{rustlog pipeline audit}: every batch of a data directory, read by many.
 
-A task verifies one segment, as C{rustlog log verify} does: checksums, offsets, leader epochs, the entries of both
-indexes.  The driver then joins the segments of each partition, and so sees what is missing between them, before
-them and behind them.  Nothing is changed; a broker may be using the directory.
+A task verifies one segment, as C{rustlog log verify} does: checksums, offsets, leader epochs, the entries
+of both indexes.  The driver then joins the segments of each partition, and so sees what is missing between
+them, before them and behind them.  Nothing is changed; a broker may be using the directory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from rustlog.environment.readonly import ReadOnlyFiles
 from rustlog.errors import StartupError
-from rustlog.interfaces import IFiles
 from rustlog.model import TopicInfo
 from rustlog.spark.errors import NoDataDirectory
 from rustlog.spark.jobs.errors import JobFailed
@@ -31,6 +31,9 @@ from rustlog.storage.segments.inspection import (
     segments_of,
 )
 from rustlog.storage.segments.verification import PartitionReport, SegmentReport, join, verify_segment
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 FUTURE_MS_MAX = 24 * 60 * 60 * 1000
 """Clocks may differ; a day is no difference of clocks."""
@@ -90,7 +93,9 @@ def plan_audit(files: IFiles, root: PurePath, topics: Collection[str] = ()) -> A
     known = {each.name: each for each in found if isinstance(each, TopicInfo)}
     for name in topics:
         if name not in known:
-            raise JobFailed(f"there is no topic {name} in {root}; there are: {', '.join(sorted(known)) or 'none'}")
+            raise JobFailed(
+                f"there is no topic {name} in {root}; there are: {', '.join(sorted(known)) or 'none'}"
+            )
     problems = [each for each in found if isinstance(each, Problem)]
     problems += find_strangers(files, root, set(known))
     chosen = [info for name, info in sorted(known.items()) if not topics or name in topics]
@@ -142,9 +147,9 @@ def audit(tasks: Tasks, plan: AuditPlan, now_ms: int, advance: Advance = id) -> 
     """Verify everything; C{advance} hears of bytes."""
     segments = tasks.run("audit", plan.tasks, verify_task, lambda task: task.size, advance)
     reports: dict[tuple[str, int], list[SegmentReport]] = {}
-    for task, report in zip(plan.tasks, segments, strict=True):
+    for task, segment in zip(plan.tasks, segments, strict=True):
         name = task.partition.name
-        reports.setdefault((name.topic, name.partition), []).append(report)
+        reports.setdefault((name.topic, name.partition), []).append(segment)
     joined = []
     for partition, bases in plan.partitions:
         name = partition.name
@@ -161,7 +166,9 @@ def missing_head(root: PurePath, partition: StoredPartition, bases: list[int]) -
         return
     latest = _look_again(root, partition)
     if latest is not None and bases[0] > latest.log_start_offset:
-        message = f"offsets {latest.log_start_offset} to {bases[0] - 1} are missing: the log begins at {bases[0]}"
+        message = (
+            f"offsets {latest.log_start_offset} to {bases[0] - 1} are missing: the log begins at {bases[0]}"
+        )
         yield Problem(partition.directory, message)
 
 
@@ -183,10 +190,3 @@ def from_the_future(partition: StoredPartition, report: PartitionReport, now_ms:
         hours = (report.max_timestamp - now_ms) // (60 * 60 * 1000)
         message = f"a record is {hours:,} hours from the future; retention.ms will keep it until then"
         yield Problem(partition.directory, message, is_damage=False)
-
-
-def relative(plan: AuditPlan, problem: Problem) -> Problem:
-    """With the path within the data directory."""
-    if problem.path.is_relative_to(plan.root):
-        return evolve(problem, path=problem.path.relative_to(plan.root))
-    return problem

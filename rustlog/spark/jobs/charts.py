@@ -67,14 +67,14 @@ def lines(title: str, drawn: Sequence[Line], text: Text) -> str:
     scale = _scale(times, [value for line in drawn for _, value in line.points])
     shapes = [shape for number, line in enumerate(drawn) for shape in _line(number, line, scale, text)]
     legend = "".join(
-        f'<span class="key"><i style="background:var(--line-{number % COLOURS})"></i>{escape(line.name)}</span>'
+        f'<span class="key"><i style="background:{_colour(number)}"></i>{escape(line.name)}</span>'
         for number, line in enumerate(drawn)
     )
     return f'{_svg(title, scale, text, shapes)}<p class="legend">{legend}</p>'
 
 
 def _line(number: int, line: Line, scale: _Scale, text: Text) -> list[str]:
-    colour = f"var(--line-{number % COLOURS})"
+    colour = _colour(number)
     places = [(scale.x(time), scale.y(value)) for time, value in line.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = [
@@ -83,6 +83,10 @@ def _line(number: int, line: Line, scale: _Scale, text: Text) -> list[str]:
         for (x, y), (time, value) in zip(places, line.points, strict=True)
     ]
     return [f'<polyline class="line" points="{path}" stroke="{colour}"/>', *dots]
+
+
+def _colour(number: int) -> str:
+    return f"var(--line-{number % COLOURS})"
 
 
 # -- axes ------------------------------------------------------------------------------
@@ -119,7 +123,7 @@ def _horizontal(scale: _Scale, text: Text) -> list[str]:
         y = scale.y(value)
         found.append(
             f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<text class="tick" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(text(value))}</text>'
+            + _label(_LEFT - 8, y + 4, "end", text(value))
         )
     return found
 
@@ -133,10 +137,12 @@ def _times(scale: _Scale) -> list[str]:
         time = scale.start + number * _HOUR_MS
         label = datetime.fromtimestamp(time / 1000, UTC).strftime(shape)
         anchor = "start" if number == 0 else "end" if scale.x(time) > WIDTH - 3 * _RIGHT else "middle"
-        found.append(
-            f'<text class="tick" x="{scale.x(time):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{label}</text>'
-        )
+        found.append(_label(scale.x(time), HEIGHT - 8, anchor, label))
     return found
+
+
+def _label(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _moment(time_ms: int) -> str:

@@ -1,8 +1,9 @@
 """
 C{rustlog pipeline compact}: the last value of each key, into a new topic or a table.
 
-Of the records of a key in one partition, the one with the highest offset is the last; of those in several partitions, the
-youngest of these.  A key whose last value is null (a tombstone) is left out, and so are records without a key.
+Of the records of a key in one partition, the one with the highest offset is the last; of those in several
+partitions, the youngest of these.  A key whose last value is null (a tombstone) is left out, and so are
+records without a key.
 
 Workers throw away what is not the last of its key within a few thousand records; Spark does the rest.
 """
@@ -89,7 +90,12 @@ class Stay:
 
 
 def compact_to_topic(
-    cluster: Cluster, options: CopyOptions, plan: CopyPlan, state: JobState, now_ms: int, advance: Advance = id
+    cluster: Cluster,
+    options: CopyOptions,
+    plan: CopyPlan,
+    state: JobState,
+    now_ms: int,
+    advance: Advance = id,
 ) -> list[Delivered]:
     """Send what is left, in the order of the source; C{advance} hears of records."""
     count = len(state.begins[options.target])

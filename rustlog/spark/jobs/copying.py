@@ -1,6 +1,6 @@
 """
-What C{rekey} and C{compact} have in common: one topic is read as it was when the job was called for the first time,
-so that it can be called again and goes on.
+What C{rekey} and C{compact} have in common: one topic is read as it was when the job was called for the
+first time, so that it can be called again and goes on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class CopyOptions:
     partitions: int | None = None
     codec: Codec = Codec.NONE
     appends: bool = False
-    piece_bytes: int = PIECE_BYTES
 
 
 @frozen
@@ -56,7 +55,7 @@ class CopyPlan:
 
 
 def plan_copy(
-    source: Source, topic: str, target: str | None, partitions: int | None, piece_bytes: int
+    source: Source, topic: str, target: str | None, partitions: int | None, piece_bytes: int = PIECE_BYTES
 ) -> CopyPlan:
     """
     See what there is.

@@ -1,15 +1,17 @@
 """
 Records into a partition of a topic, in their order and exactly once, across crashes of whoever sends them.
 
-B{How it is exactly once.}  A job has one producer id for its whole life, and the sequence number of a record is its
-number among all records that the job sends to that partition: 0, 1, 2, ….  Batches bear both, the broker stores
-them as they are, and appends a sequence number only behind the one before it.  So how far a job has come
-is written in the target itself, and nowhere else: whoever goes on looks for the last batch of that producer id, and
-continues behind it.  A batch that a dead worker had still under way can not do harm: either it comes first, and then
-ours is refused as a duplicate or out of order, and we look again; or it comes second, and is refused itself.
+B{How it is exactly once.}  A job has one producer id for its whole life, and the sequence number of a
+record is its number among all records that the job sends to that partition: 0, 1, 2, ….  Batches bear both,
+the broker stores them as they are, and appends a sequence number only behind the one before it.  So how far
+a job has come is written in the target itself, and nowhere else: whoever goes on looks for the last batch
+of that producer id, and continues behind it.  A batch that a dead worker had still under way can not do
+harm: either it comes first, and then ours is refused as a duplicate or out of order, and we look again; or
+it comes second, and is refused itself.
 
-Stores that keep no producer ids (MiniKafka's format) do not tell who has written what.  There, and only there, the job
-must be the only one that writes, and what it has sent is counted.
+Stores that keep no producer ids (MiniKafka's format) do not tell who has written what.  There, and only
+there, the job must be the only one that writes: what it has sent is counted, and the last record is compared,
+so that records of somebody else are not taken for its own.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from attrs import define, frozen
+from attrs import define, field, frozen
 
+from rustlog.log import records
 from rustlog.log.batch import NO_PRODUCER_ID, RecordBatch
 from rustlog.log.codecs import Codec
 from rustlog.model import TopicPartition
@@ -77,47 +80,57 @@ class Delivered:
 # -- how far it is ---------------------------------------------------------------------
 
 
-def delivered(client: KafkaClient, destination: Destination, producer: Producer) -> int:
+@frozen
+class Reached:
+    """
+    How far a job is in a partition.
+
+    @ivar records: so many it has sent.
+    @ivar last: key and value of the last one, where there is a doubt whose it is.
+    """
+
+    records: int
+    last: tuple[bytes | None, bytes | None] | None = None
+
+
+def reached(client: KafkaClient, destination: Destination, producer: Producer) -> Reached:
     """How many records the producer has sent to a partition; it has to be at rest, or to be refused later."""
     name = destination.name
     end = client.list_offsets({name: LATEST})[name].offset
     if end <= destination.begin:
-        return 0
+        return Reached(0)
     last = _batches(client, name, end - 1)[-1]
     if last.producer_id == producer.producer_id:
-        return _number_behind(last, destination, end)
-    return _count(client, destination, end, producer)
+        return Reached(_number_behind(last, destination, end))
+    return _counted(client, destination, end, producer)
 
 
 def _number_behind(batch: RecordBatch, destination: Destination, end: int) -> int:
     """
-    Sequence numbers begin anew after 2,147,483,647.  As nobody has sent more than there are offsets, and others hardly
-    ever send, the highest number that fits is the one.
+    Sequence numbers begin anew after 2,147,483,647.  As nobody has sent more than there are offsets, and
+    others hardly ever send, the highest number that fits is the one.
     """
     behind = batch.base_sequence + batch.record_count
     sent_max = end - destination.begin
     return behind + max(0, (sent_max - behind) // SEQUENCES) * SEQUENCES
 
 
-def _count(client: KafkaClient, destination: Destination, end: int, producer: Producer) -> int:
+def _counted(client: KafkaClient, destination: Destination, end: int, producer: Producer) -> Reached:
     """Somebody else has written last, or nobody knows who: look at everything."""
-    ours = unknown = others = 0
+    ours = unknown = 0
+    latest: RecordBatch | None = None
     offset = destination.begin
     while offset < end:
         batches = [each for each in _batches(client, destination.name, offset) if each.last_offset >= offset]
         for batch in batches:
-            if batch.producer_id == producer.producer_id:
-                ours += batch.record_count
-            elif batch.producer_id == NO_PRODUCER_ID:
-                unknown += batch.record_count
-            else:
-                others += batch.record_count
+            ours += batch.record_count if batch.producer_id == producer.producer_id else 0
+            if batch.producer_id == NO_PRODUCER_ID:
+                unknown, latest = unknown + batch.record_count, batch
         offset = batches[-1].next_offset
-    if ours or not unknown:
-        return ours
-    if others:
-        raise JobFailed(f"others write to {destination.name}, and nobody can tell what is whose; use an empty topic")
-    return unknown
+    if ours or latest is None:
+        return Reached(ours)
+    *_, record = records.decode(latest)
+    return Reached(unknown, (record.key, record.value))
 
 
 def _batches(client: KafkaClient, name: TopicPartition, offset: int) -> list[RecordBatch]:
@@ -145,28 +158,27 @@ class Delivery:
     _producer: Producer
     _codec: Codec
     _now_ms: int
-    _done: int
-    number: int = 0
-    sent: int = 0
-    sent_bytes: int = 0
+    _reached: Reached = field(init=False)
+    number: int = field(default=0, init=False)
+    sent: int = field(default=0, init=False)
+    sent_bytes: int = field(default=0, init=False)
 
-    @classmethod
-    def begin(
-        cls, client: KafkaClient, destination: Destination, producer: Producer, codec: Codec, now_ms: int
-    ) -> Delivery:
-        return cls(client, destination, producer, codec, now_ms, delivered(client, destination, producer))
+    def __attrs_post_init__(self) -> None:
+        self._look()
 
-    @property
-    def done(self) -> int:
-        """How many are there for sure."""
-        return self._done
+    def _look(self) -> None:
+        self._reached = reached(self._client, self._destination, self._producer)
 
     def has_all(self, records: int) -> bool:
         """Whether the next so many are there already; if so, they need not be given."""
-        if self.number + records > self._done:
+        if self.number + records > self._reached.records or self._is_doubtful(records):
             return False
         self.number += records
         return True
+
+    def _is_doubtful(self, records: int) -> bool:
+        """Whether the record that has to be compared is among the next so many."""
+        return self._reached.last is not None and self.number + records >= self._reached.records
 
     def told(self) -> Delivered:
         """What there is to tell at the end."""
@@ -188,24 +200,43 @@ class Delivery:
             except RequestRefused as error:
                 if error.code != OUT_OF_ORDER_SEQUENCE:
                     raise
-                self._done = delivered(self._client, self._destination, self._producer)
+                self._look()
         raise JobFailed(f"somebody else sends the same to {self._destination.name} at the same time")
 
     def _send_rest(
         self, rows: pa.Table | pa.RecordBatch, first: int, behind: int
     ) -> Iterator[tuple[int, int]]:
-        if self._done >= behind:
+        done = self._reached.records
+        self._compare(rows, done - first - 1)
+        if done >= behind:
             return
-        if self._done < first:
+        if done < first:
             raise JobFailed(f"{self._destination.name} has lost records that were sent to it")
-        rest = rows.slice(self._done - first)
-        batches = encode(rest, now_ms=self._now_ms, codec=self._codec, producer=self._producer.state(self._done))
+        batches = encode(
+            rows.slice(done - first),
+            now_ms=self._now_ms,
+            codec=self._codec,
+            producer=self._producer.state(done),
+        )
         for batch in batches:
             self._client.produce(self._destination.name, batch.data)
-            self._done += batch.records
+            done += batch.records
+            self._reached = Reached(done)
             self.sent += batch.records
             self.sent_bytes += len(batch.data)
             yield batch.records, len(batch.data)
+
+    def _compare(self, rows: pa.Table | pa.RecordBatch, row: int) -> None:
+        """See whether what was counted is what we have sent."""
+        if self._reached.last is None or not 0 <= row < rows.num_rows:
+            return
+        key, value = (rows.column(name)[row].as_py() for name in ("key", "value"))
+        # Where producer ids are not kept, null is not either.
+        if (key or b"", value or b"") != tuple(part or b"" for part in self._reached.last):
+            raise JobFailed(
+                f"somebody else has written to {self._destination.name}, and nobody can tell what is whose; "
+                "use an empty topic"
+            )
 
 
 @define(eq=False)

@@ -1,8 +1,8 @@
 """
 Archives that are Delta tables: the files of a commit become visible in one transaction.
 
-The transaction bears the archive's id and the number of the commit, and Delta remembers the highest number it has
-seen of each id.  So a commit that is announced again, after a crash, changes nothing.
+The transaction bears the archive's id and the number of the commit, and Delta remembers the highest number
+it has seen of each id.  So a commit that is announced again, after a crash, changes nothing.
 """
 
 from __future__ import annotations

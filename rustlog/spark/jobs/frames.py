@@ -7,7 +7,7 @@ Workers read and decode; what goes through Spark is what has to be exchanged bet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 ORDER = "_order"
 """
-A column by which records of several partitions can be brought into one order: the highest timestamp so far in the
-partition.  It never falls, so records of one partition keep theirs.
+A column by which records of several partitions can be brought into one order: the highest timestamp so far
+in the partition.  It never falls, so records of one partition keep theirs.
 """
 
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -91,5 +91,3 @@ def highest_before(tasks: Tasks, pieces: Sequence[Piece], advance: Advance = id)
         before[number] = reached.get(piece.name, -1)
         reached[piece.name] = max(before[number], highest)
     return before
-
-

@@ -1,9 +1,9 @@
 """
 How far consumer groups were behind, hour by hour.
 
-The end of a partition in an hour is one more than the highest offset of the records up to then, by their timestamps.  What a
-group had committed by then is in C{__consumer_offsets}.  The lag is the difference, summed over the partitions
-of a topic.  Hours in which neither has changed are left out.
+The end of a partition in an hour is one more than the highest offset of the records up to then, by their
+timestamps.  What a group had committed by then is in C{__consumer_offsets}.  The lag is the difference,
+summed over the partitions of a topic.  Hours in which neither has changed are left out.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class _Steps:
 
 def _rising(hours: Mapping[int, int]) -> _Steps:
     ordered = sorted(hours)
-    return _Steps(dict(zip(ordered, accumulate((hours[each] for each in ordered), max), strict=True)))
+    highest: list[int] = list(accumulate((hours[each] for each in ordered), max))
+    return _Steps(dict(zip(ordered, highest, strict=True)))
 
 
 def lags(ends: Ends, commits: Commits) -> list[Lag]:
@@ -109,10 +110,14 @@ def lags(ends: Ends, commits: Commits) -> list[Lag]:
     ]
 
 
-def _of_one(ends: Mapping[Place, _Steps], topic: str, committed: Mapping[int, _Steps]) -> list[tuple[int, int]]:
+def _of_one(
+    ends: Mapping[Place, _Steps], topic: str, committed: Mapping[int, _Steps]
+) -> list[tuple[int, int]]:
     known = {partition: ends.get((topic, partition), _Steps({})) for partition in committed}
     first = min(hour for each in committed.values() for hour in each.hours)
-    changes = {hour for each in (*committed.values(), *known.values()) for hour in each.hours if hour >= first}
+    changes = {
+        hour for each in (*committed.values(), *known.values()) for hour in each.hours if hour >= first
+    }
     found = []
     for hour in sorted(changes):
         offsets = {partition: each.at(hour) for partition, each in committed.items()}

@@ -17,7 +17,8 @@ _STYLE = """
 :root { color-scheme: light dark; --back: #f6f7f9; --card: #ffffff; --ink: #1c2330; --dim: #667085;
   --grid: #e4e7ec; --bar: #3b6fd4; --line-0: #3b6fd4; --line-1: #d9822b; --line-2: #c23b5e; --line-3: #2f9e6e;
   --line-4: #8250c4; --line-5: #5f6b7c; }
-@media (prefers-color-scheme: dark) { :root { --back: #12151b; --card: #1b2029; --ink: #e6e9ef; --dim: #98a2b3;
+@media (prefers-color-scheme: dark) { :root { --back: #12151b; --card: #1b2029; --ink: #e6e9ef; --dim:
+#98a2b3;
   --grid: #2c333f; --bar: #6d9bf1; --line-0: #6d9bf1; --line-1: #f0a860; --line-2: #ee7f9b; --line-3: #5fc99a;
   --line-4: #b794f6; --line-5: #a3adba; } }
 * { box-sizing: border-box; }
@@ -30,14 +31,17 @@ h3 { font-size: .85rem; font-weight: 600; color: var(--dim); margin: 0 0 .5rem; 
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: .75rem;
   margin-bottom: .75rem; }
 .fact, figure, .rows { background: var(--card); border: 1px solid var(--grid); border-radius: 10px; }
-.fact { padding: .7rem 1rem; } .fact b { display: block; font-size: 1.3rem; font-variant-numeric: tabular-nums; }
+.fact { padding: .7rem 1rem; }
+.fact b { display: block; font-size: 1.3rem; font-variant-numeric: tabular-nums; }
 .fact span { color: var(--dim); font-size: .8rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: .75rem; }
+.charts { display: grid; gap: .75rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); }
 figure { margin: 0; padding: .9rem 1rem .6rem; } svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--grid); stroke-width: 1; } .bar { fill: var(--bar); } .bar:hover { opacity: .7; }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .tick { fill: var(--dim); font-size: 11px; font-variant-numeric: tabular-nums; }
-.legend { margin: .25rem 0 0; font-size: .8rem; color: var(--dim); } .key { margin-right: 1rem; white-space: nowrap; }
+.legend { margin: .25rem 0 0; font-size: .8rem; color: var(--dim); }
+.key { margin-right: 1rem; white-space: nowrap; }
 .key i { display: inline-block; width: .7rem; height: .7rem; border-radius: 3px; margin-right: .35rem; }
 details { margin-top: .75rem; } summary { cursor: pointer; color: var(--dim); }
 .rows { overflow-x: auto; margin-top: .5rem; }
@@ -117,7 +121,9 @@ def _facts(total: HourFigures, hours: int, lag: Sequence[Lag]) -> str:
         ("tombstones", short(total.tombstones)),
         *((f"lag of {group}", short(behind)) for group, behind in newest.items()),
     ]
-    cells = "".join(f'<div class="fact"><b>{value}</b><span>{escape(name)}</span></div>' for name, value in facts)
+    cells = "".join(
+        f'<div class="fact"><b>{value}</b><span>{escape(name)}</span></div>' for name, value in facts
+    )
     return f'<div class="facts">{cells}</div>'
 
 
@@ -155,11 +161,9 @@ def short_bytes(number: float) -> str:
 
 
 def _shortened(number: float, base: int, unit: str) -> str:
-    for letter in _UNITS[:-1]:
-        if number < base:
-            break
+    power = 0
+    while number >= base and power < len(_UNITS) - 1:
         number /= base
-    else:
-        letter = _UNITS[-1]
+        power += 1
     text = f"{number:.0f}" if number >= 100 or number == int(number) else f"{number:.1f}"
-    return f"{text} {letter}{unit}".strip() if letter or unit else text
+    return f"{text} {_UNITS[power]}{unit}".strip() if power or unit else text

@@ -13,8 +13,8 @@ from rustlog.spark.jobs.sources import Piece
 
 def rounds(pieces: Iterable[Piece], round_bytes: int) -> list[list[Piece]]:
     """
-    What is to be done before each commit: about so many bytes at a time, of all partitions in turn.  The pieces of
-    one partition keep their order, so that what is committed never has a gap.
+    What is to be done before each commit: about so many bytes at a time, of all partitions in turn.  The
+    pieces of one partition keep their order, so that what is committed never has a gap.
     """
     waiting = deque(_by_partition(pieces).values())
     made: list[list[Piece]] = []

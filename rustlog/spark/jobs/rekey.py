@@ -47,12 +47,19 @@ def begin_rekey(options: RekeyOptions, plan: CopyPlan) -> tuple[JobState, CopyPl
 
 
 def rekey(
-    cluster: Cluster, options: RekeyOptions, plan: CopyPlan, state: JobState, now_ms: int, advance: Advance = id
+    cluster: Cluster,
+    options: RekeyOptions,
+    plan: CopyPlan,
+    state: JobState,
+    now_ms: int,
+    advance: Advance = id,
 ) -> list[Delivered]:
     """Copy everything that is not there yet; C{advance} hears of records."""
     before = highest_before(cluster, plan.pieces)
     rows = keyed(frame(cluster.session, plan.pieces, before), options.key)
-    assigned = rows.mapInArrow(Assign(len(state.begins[options.target])), f"{ddl_of(COLUMNS)}, {ORDER} long, {TARGET} int")
+    assigned = rows.mapInArrow(
+        Assign(len(state.begins[options.target])), f"{ddl_of(COLUMNS)}, {ORDER} long, {TARGET} int"
+    )
     send = sender(options, state, now_ms)
     sent = send_all(cluster, "rekey", assigned, (ORDER, "partition", "offset"), send, advance)
     write_state(RealFiles(), PurePath(options.state), state.finished())

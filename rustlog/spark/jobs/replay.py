@@ -1,9 +1,10 @@
 """
 C{rustlog pipeline replay}: what was archived, back into topics.
 
-Every partition goes to the partition of the same number, in the order of its offsets, with keys, values, headers and
-timestamps as they were.  One task has one partition.  Called again, it goes on where it was; called
-after the archive has grown, it adds what is new.  See L{rustlog.spark.jobs.delivery} for why nothing comes twice.
+Every partition goes to the partition of the same number, in the order of its offsets, with keys, values,
+headers and timestamps as they were.  One task has one partition.  Called again, it goes on where it was;
+called after the archive has grown, it adds what is new.  See L{rustlog.spark.jobs.delivery} for why nothing
+comes twice.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rustlog.environment.files import RealFiles
 from rustlog.environment.pace import SystemPace
 from rustlog.log.codecs import Codec
 from rustlog.spark.jobs.archives import Archive, open_archive
-from rustlog.spark.jobs.delivery import Delivered, Delivery, Destination, EndsWatch, Producer, delivered
+from rustlog.spark.jobs.delivery import Delivered, Delivery, Destination, EndsWatch, Producer, reached
 from rustlog.spark.jobs.errors import JobFailed
 from rustlog.spark.jobs.manifests import Chunk
 from rustlog.spark.jobs.running import Advance, Tasks
@@ -165,7 +166,7 @@ def replay_partition(task: ReplayTask) -> Delivered:
     pace, opened = SystemPace(), _Opened()
     records, size = Brake(task.records_per_second, pace), Brake(task.bytes_per_second, pace)
     with KafkaClient(task.settings) as client:
-        delivery = Delivery.begin(client, task.destination, task.producer, task.codec, task.now_ms)
+        delivery = Delivery(client, task.destination, task.producer, task.codec, task.now_ms)
         for chunk in task.source.chunks:
             if delivery.has_all(chunk.records):
                 continue
@@ -189,7 +190,9 @@ class _Opened:
             try:
                 file = pq.ParquetFile(path)
             except FileNotFoundError:
-                raise JobFailed(f"{path} belongs to the archive, and is missing; restore it from a backup") from None
+                raise JobFailed(
+                    f"{path} belongs to the archive, and is missing; restore it from a backup"
+                ) from None
         self._files[path] = file
         return file
 
@@ -220,7 +223,7 @@ def left(options: ReplayOptions, plan: ReplayPlan, state: JobState) -> int:
     """How many records are not there yet."""
     with KafkaClient(options.settings) as client:
         return sum(
-            max(0, each.records - delivered(client, _destination(each, state), state.producer))
+            max(0, each.records - reached(client, _destination(each, state), state.producer).records)
             for each in plan.sources
         )
 
@@ -230,7 +233,12 @@ def _destination(source: Archived, state: JobState) -> Destination:
 
 
 def replay(
-    tasks: Tasks, options: ReplayOptions, plan: ReplayPlan, state: JobState, now_ms: int, advance: Advance = id
+    tasks: Tasks,
+    options: ReplayOptions,
+    plan: ReplayPlan,
+    state: JobState,
+    now_ms: int,
+    advance: Advance = id,
 ) -> list[Delivered]:
     """Send everything that is not there yet; C{advance} hears of records."""
     share = max(1, min(len(plan.sources), tasks.parallelism))

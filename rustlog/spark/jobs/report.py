@@ -1,9 +1,9 @@
 """
 C{rustlog pipeline report}: what topics got, hour by hour, and how far groups were behind.
 
-Workers read and count; the driver puts figures together.  Lags are those of L{rustlog.spark.jobs.lag}: over time,
-as far as C{__consumer_offsets} goes back.  Where groups are kept elsewhere (C{--offsets=file} or C{memory}), there is
-nothing to tell how it was, and no lag is reported.
+Workers read and count; the driver puts figures together.  Lags are those of L{rustlog.spark.jobs.lag}: over
+time, as far as C{__consumer_offsets} goes back.  Where groups are kept elsewhere (C{--offsets=file} or
+C{memory}), there is nothing to tell how it was, and no lag is reported.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def plan_report(source: Source, options: ReportOptions) -> ReportPlan:
     topics = chosen_topics(source, options.topics)
     pieces = [piece for topic in topics for piece in source.pieces(topic, {}, options.piece_bytes)]
     commits = (
-        source.pieces(CONSUMER_OFFSETS, {}, options.piece_bytes) if CONSUMER_OFFSETS in source.topics() else []
+        source.pieces(CONSUMER_OFFSETS, {}, options.piece_bytes)
+        if CONSUMER_OFFSETS in source.topics()
+        else []
     )
     return ReportPlan(str(source), topics, pieces, commits)
 
@@ -117,7 +119,11 @@ def _commits(piece: Piece) -> Commits:
     for table in read_tables(piece, _COMMIT_COLUMNS):
         times = table["timestamp"].cast(pa.int64()).to_pylist()
         for key, value, time, headers in zip(
-            table["key"].to_pylist(), table["value"].to_pylist(), times, table["headers"].to_pylist(), strict=True
+            table["key"].to_pylist(),
+            table["value"].to_pylist(),
+            times,
+            table["headers"].to_pylist(),
+            strict=True,
         ):
             named = tuple((each["key"], each["value"]) for each in headers or ())
             see_commit(found, Record(value, key, named, time // 1000))
@@ -133,7 +139,9 @@ def report(
     """Read everything; C{advance} hears of bytes."""
     jobs = [
         ReportTask(piece, options.since_ms, options.until_ms)
-        for piece in sorted((*plan.pieces, *plan.commits), key=lambda each: (each.topic, each.partition, each.start))
+        for piece in sorted(
+            (*plan.pieces, *plan.commits), key=lambda each: (each.topic, each.partition, each.start)
+        )
     ]
     counted = tasks.run("report", jobs, count_piece, _weight, advance)
     parts = [each.hours for each in counted if each.hours is not None]

@@ -1,13 +1,15 @@
 """
-Records that Spark has brought together, into the partitions of a topic: the last step of C{rekey} and C{compact}.
+Records that Spark has brought together, into the partitions of a topic: the last step of C{rekey} and
+C{compact}.
 
-Spark hands over the records of each target partition in the order in which they are to be sent.  That order must be
-the same however often the job is run, because what was sent before is counted, not looked at.
+Spark hands over the records of each target partition in the order in which they are to be sent.  That order
+must be the same however often the job is run, because what was sent before is counted, not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,8 +45,8 @@ _TOLD_SCHEMA = pa.schema(
 
 def targets(keys: pa.Array, partitions: pa.Array, offsets: pa.Array, count: int) -> np.ndarray:
     """
-    The partition of each record, as Kafka's own clients choose it.  Records without a key are spread by where they come
-    from, so that it is the same each time.
+    The partition of each record, as Kafka's own clients choose it.  Records without a key are spread by
+    where they come from, so that it is the same each time.
     """
     runs = partitions.to_numpy(zero_copy_only=False) + offsets.to_numpy(zero_copy_only=False) // NULL_RUN
     chosen = (runs % count).astype(np.int32)
@@ -64,7 +66,9 @@ class Assign:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
-            chosen = targets(rows.column(self.key), rows.column("partition"), rows.column("offset"), self.count)
+            chosen = targets(
+                rows.column(self.key), rows.column("partition"), rows.column("offset"), self.count
+            )
             yield rows.append_column(TARGET, pa.array(chosen))
 
 
@@ -98,7 +102,7 @@ class Send:
 
     def _begin(self, client: KafkaClient, target: int) -> Delivery:
         destination = self.state.destination(self.topic, target)
-        return Delivery.begin(client, destination, self.producer, self.codec, self.now_ms)
+        return Delivery(client, destination, self.producer, self.codec, self.now_ms)
 
     @property
     def producer(self) -> Producer:
@@ -111,14 +115,15 @@ def runs(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     if not len(target):
         return
     bounds = [0, *(np.flatnonzero(np.diff(target)) + 1).tolist(), len(target)]
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         yield int(target[start]), rows.slice(start, end - start)
 
 
 def _told(found: Delivered) -> pa.RecordBatch:
     row = (found.topic, found.partition, found.records, found.sent, found.sent_bytes)
     return pa.RecordBatch.from_arrays(
-        [pa.array([value], each.type) for value, each in zip(row, _TOLD_SCHEMA, strict=True)], schema=_TOLD_SCHEMA
+        [pa.array([value], each.type) for value, each in zip(row, _TOLD_SCHEMA, strict=True)],
+        schema=_TOLD_SCHEMA,
     )
 
 
@@ -134,6 +139,8 @@ def send_all(
     parts = min(len(send.begins), max(1, cluster.parallelism * 4))
     sorted_rows = rows.repartition(parts, TARGET).sortWithinPartitions(TARGET, *order)
     sending = sorted_rows.mapInArrow(send, _TOLD)
-    watch = EndsWatch(send.settings, [send.state.destination(send.topic, each) for each in range(len(send.begins))])
+    watch = EndsWatch(
+        send.settings, [send.state.destination(send.topic, each) for each in range(len(send.begins))]
+    )
     found = cluster.wait(name, sending.collect, advance=advance, watch=watch)
     return [Delivered(**row.asDict()) for row in found]

@@ -1,9 +1,9 @@
 """
 L{Cluster}: tasks on Spark, with somebody watching.
 
-A task is a value that can be pickled, and its work is a function of a module, so that workers find it.  What is bulky
-stays in the workers; what comes back is small.  While tasks run, the main thread only waits: it is
-there for Ctrl-C, and tells how far the tasks are.
+A task is a value that can be pickled, and its work is a function of a module, so that workers find it.
+What is bulky stays in the workers; what comes back is small.  While tasks run, the main thread only waits:
+it is there for Ctrl-C, and tells how far the tasks are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 Figures of many records in little memory, which can be made apart and put together.
 
-L{Sizes} counts sizes in buckets, each 2 % wider than the one before: a percentile is off by 1 % at most.  L{Distinct} is a
-HyperLogLog of 4,096 registers: a count of distinct values is off by 1.6 % in the mean; few values are
-counted nearly exactly.
+L{Sizes} counts sizes in buckets, each 2 % wider than the one before: a percentile is off by 1 % at most.
+L{Distinct} is a HyperLogLog of 4,096 registers: a count of distinct values is off by 1.6 % in the mean; few
+values are counted nearly exactly.
 """
 
 from __future__ import annotations
@@ -105,7 +105,6 @@ class Distinct:
 
 def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
 
 
 def _leading_zeros(numbers: NDArray[np.uint32]) -> NDArray[np.uint8]:

@@ -1,8 +1,8 @@
 """
 Where records come from: a broker, or a data directory without one.
 
-The driver asks a source for L{Piece}s: ranges of offsets, each about as large as a task should be.  A piece knows
-all that a worker needs to read it.
+The driver asks a source for L{Piece}s: ranges of offsets, each about as large as a task should be.  A piece
+knows all that a worker needs to read it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def chosen_topics(source: Source, wanted: Collection[str]) -> dict[str, int]:
     for name in wanted:
         if name not in known:
             ordinary = sorted(each for each in known if each != CONSUMER_OFFSETS)
-            raise JobFailed(f"there is no topic {name} at {source}; there are: {', '.join(ordinary) or 'none'}")
+            raise JobFailed(
+                f"there is no topic {name} at {source}; there are: {', '.join(ordinary) or 'none'}"
+            )
     return {name: known[name] for name in sorted(wanted or known) if wanted or name != CONSUMER_OFFSETS}
 
 
@@ -157,7 +159,12 @@ def _record_bytes(client: KafkaClient, name: TopicPartition, offset: int) -> flo
 
 
 def _split(
-    name: TopicPartition, start: int, end: int, record_bytes: float, piece_bytes: int, settings: ClientSettings
+    name: TopicPartition,
+    start: int,
+    end: int,
+    record_bytes: float,
+    piece_bytes: int,
+    settings: ClientSettings,
 ) -> Iterator[Piece]:
     step = max(1, int(piece_bytes / record_bytes))
     for first in range(start, end, step):
@@ -171,7 +178,8 @@ def _split(
 @frozen
 class DirectorySource:
     """
-    Topics of a data directory.  A broker may be using it; what it has not yet completed is left for another time.
+    Topics of a data directory.  A broker may be using it; what it has not yet completed is left for another
+    time.
     """
 
     path: str
@@ -189,7 +197,9 @@ class DirectorySource:
         for index in range(info.partitions):
             stored = directory.partition(info, index)
             ranges = directory.ranges(info, index)
-            start = max(stored.log_start_offset, ranges[0].first_offset) if ranges else stored.log_start_offset
+            start = (
+                max(stored.log_start_offset, ranges[0].first_offset) if ranges else stored.log_start_offset
+            )
             end = ranges[-1].end_offset if ranges else start
             found.append(Extent(TopicPartition(topic, index), start, end))
         return found
@@ -213,5 +223,3 @@ def _checked_start(extent: Extent, starts: Starts) -> int:
     if not extent.start <= start <= extent.end:
         raise DataLost(extent.name.topic, extent.name.partition, start, extent.start, extent.end)
     return start
-
-

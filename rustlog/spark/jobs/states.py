@@ -1,26 +1,28 @@
 """
 What a job that writes into a topic remembers, so that it can be called again: who it is, and where it began.
 
-How far it is stands in the topic; see L{rustlog.spark.jobs.delivery}.  The file is written once, before the first
-record is sent, and once more at the end.
+How far it is stands in the topic; see L{rustlog.spark.jobs.delivery}.  The file is written once, before the
+first record is sent, and once more at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cattrs
 from attrs import evolve, frozen
 
-from rustlog.interfaces import IFiles
 from rustlog.model import TopicPartition
 from rustlog.spark.errors import TopicNotFound
 from rustlog.spark.jobs.delivery import Destination, Producer
 from rustlog.spark.jobs.errors import JobFailed
 from rustlog.spark.kafka import LATEST, KafkaClient
 from rustlog.storage.documents import DamagedDocument, read_document, write_documents
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 FORMAT = "rustlog-delivery"
 VERSION = 1
@@ -99,7 +101,9 @@ def prepare(
     @param exactly: whether those that exist must have that many; otherwise they may have more.
     @raise JobFailed: they have, or have other partitions.
     """
-    begins = {topic: _ends(client, topic, partitions, exactly) for topic, partitions in sorted(targets.items())}
+    begins = {
+        topic: _ends(client, topic, partitions, exactly) for topic, partitions in sorted(targets.items())
+    }
     for topic, ends in begins.items():
         if any(ends) and not appends:
             raise JobFailed(
@@ -116,7 +120,9 @@ def _ends(client: KafkaClient, topic: str, partitions: int, exactly: bool) -> li
         client.create_topic(topic, partitions, exists_ok=True)
         found = partitions
     if found < partitions or (exactly and found != partitions):
-        raise JobFailed(f"{topic} has {found} partitions, not {partitions}; name another topic, or delete it first")
+        raise JobFailed(
+            f"{topic} has {found} partitions, not {partitions}; name another topic, or delete it first"
+        )
     names = [TopicPartition(topic, index) for index in range(found)]
     ends = client.list_offsets(dict.fromkeys(names, LATEST))
     return [ends[each].offset for each in names]

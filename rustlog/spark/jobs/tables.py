@@ -1,8 +1,9 @@
 """
 Rows of Spark as a table on disk, which is there as a whole or not at all.
 
-B{Parquet}: a directory of files, made beside the one that is wanted and renamed when it is complete.  B{Delta}: files
-within the table, which belong to it by one transaction; what was in it before is replaced by the same.
+B{Parquet}: a directory of files, made beside the one that is wanted and renamed when it is complete.
+B{Delta}: files within the table, which belong to it by one transaction; what was in it before is replaced
+by the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from rustlog.environment.files import RealFiles
-from rustlog.interfaces import IFiles
 from rustlog.spark.columns import SCHEMA
 from rustlog.spark.jobs.archives import DELTA
 from rustlog.spark.jobs.delta import package
@@ -26,6 +26,8 @@ from rustlog.spark.jobs.running import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from rustlog.interfaces import IFiles
 
 _UNFINISHED = "unfinished"
 _TOLD = "name string, records long, size long"
@@ -178,7 +180,14 @@ def _commit(options: TableOptions, found: Sequence[_Told]) -> None:
         deltalake.DeltaTable.create(options.path, SCHEMA, mode="ignore")
     table = deltalake.DeltaTable(options.path)
     actions = [
-        AddAction(each.name, each.size, {}, options.now_ms, True, orjson.dumps({"numRecords": each.records}).decode())
+        AddAction(
+            each.name,
+            each.size,
+            {},
+            options.now_ms,
+            True,
+            orjson.dumps({"numRecords": each.records}).decode(),
+        )
         for each in found
     ]
     table.create_write_transaction(actions, "overwrite", SCHEMA)

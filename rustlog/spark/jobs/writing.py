@@ -2,14 +2,15 @@
 Records to Parquet files, in a worker: nothing of what is archived goes through Spark itself.
 
 Files have all columns but C{topic} and C{date}, which their paths have, as is the habit of Hive.  Records
-of one file have one date.  Where dates are mixed, so are the files, but only a few are open at a time: one that
-is needed again later is begun anew.
+of one file have one date.  Where dates are mixed, so are the files, but only a few are open at a time: one
+that is needed again later is begun anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from attrs import define, field
 
-from rustlog.interfaces import IFiles
 from rustlog.spark.columns import SCHEMA
 from rustlog.spark.jobs.manifests import ArchivedFile, Chunk, Part
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 FILE_SCHEMA = pa.schema([each for each in SCHEMA if each.name != "topic"])
 TABLE_SCHEMA = SCHEMA.append(pa.field("date", pa.date32()))
@@ -117,9 +120,16 @@ class PartWriter:
             written.close()
         self._done.append(
             ArchivedFile(
-                file.staged, file.staged, self._topic, self._partition, file.date, file.records, size,
-                file.first_offset, file.last_offset,
-            )  # fmt: skip
+                file.staged,
+                file.staged,
+                self._topic,
+                self._partition,
+                file.date,
+                file.records,
+                size,
+                file.first_offset,
+                file.last_offset,
+            )
         )
 
 
