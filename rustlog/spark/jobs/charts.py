@@ -16,7 +16,9 @@ WIDTH, HEIGHT = 720, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 10, 30
 _INNER_WIDTH, _INNER_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 _TICKS = 4
-_LABELS_MAX = 7
+_LABELS_MAX = 6
+_DECIMAL = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+_BINARY = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _HOUR_MS = 60 * 60 * 1000
 
 COLOURS = 6
@@ -48,9 +50,9 @@ class _Scale:
         return _TOP + _INNER_HEIGHT * (1 - value / self.top)
 
 
-def bars(title: str, points: Sequence[tuple[int, float]], text: Text) -> str:
-    """A bar for each hour."""
-    scale = _scale([time for time, _ in points], [value for _, value in points], after_ms=_HOUR_MS)
+def bars(title: str, points: Sequence[tuple[int, float]], text: Text, binary: bool = False) -> str:
+    """A bar for each hour; C{binary}: they are bytes."""
+    scale = _scale([time for time, _ in points], [value for _, value in points], binary, _HOUR_MS)
     width = max(1.0, scale.x(scale.start + _HOUR_MS) - _LEFT - 1)
     shapes = [
         f'<rect class="bar" x="{scale.x(time):.1f}" y="{scale.y(value):.1f}" width="{width:.1f}" '
@@ -61,10 +63,10 @@ def bars(title: str, points: Sequence[tuple[int, float]], text: Text) -> str:
     return _svg(title, scale, text, shapes)
 
 
-def lines(title: str, drawn: Sequence[Line], text: Text) -> str:
-    """A line for each name, with a legend below."""
+def lines(title: str, drawn: Sequence[Line], text: Text, binary: bool = False) -> str:
+    """A line for each name, with a legend below; C{binary}: they are bytes."""
     times = [time for line in drawn for time, _ in line.points]
-    scale = _scale(times, [value for line in drawn for _, value in line.points])
+    scale = _scale(times, [value for line in drawn for _, value in line.points], binary)
     shapes = [shape for number, line in enumerate(drawn) for shape in _line(number, line, scale, text)]
     legend = "".join(
         f'<span class="key"><i style="background:{_colour(number)}"></i>{escape(line.name)}</span>'
@@ -92,20 +94,19 @@ def _colour(number: int) -> str:
 # -- axes ------------------------------------------------------------------------------
 
 
-def _scale(times: Sequence[int], values: Sequence[float], after_ms: int = 0) -> _Scale:
+def _scale(times: Sequence[int], values: Sequence[float], binary: bool, after_ms: int = 0) -> _Scale:
     start, end = min(times, default=0), max(times, default=0) + after_ms
-    return _Scale(start, max(end, start + _HOUR_MS), nice_top(max(values, default=0)))
+    return _Scale(start, max(end, start + _HOUR_MS), nice_top(max(values, default=0), binary))
 
 
-def nice_top(highest: float) -> float:
+def nice_top(highest: float, binary: bool = False) -> float:
     """A round number that is not lower, and can be divided into ticks."""
-    if highest <= _TICKS:
-        return float(_TICKS)
-    step, power = highest / _TICKS, 1.0
-    while step > 10:
-        step /= 10
-        power *= 10
-    return _TICKS * power * next(nice for nice in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if nice >= step)
+    steps, base = (_BINARY, 1024) if binary else (_DECIMAL, 10)
+    step, power = max(highest / _TICKS, 1.0), 1.0
+    while step > base:
+        step /= base
+        power *= base
+    return _TICKS * power * next(nice for nice in steps if nice >= step)
 
 
 def _svg(title: str, scale: _Scale, text: Text, shapes: Sequence[str]) -> str:
@@ -136,8 +137,8 @@ def _times(scale: _Scale) -> list[str]:
     for number in range(0, hours + 1, every):
         time = scale.start + number * _HOUR_MS
         label = datetime.fromtimestamp(time / 1000, UTC).strftime(shape)
-        anchor = "start" if number == 0 else "end" if scale.x(time) > WIDTH - 3 * _RIGHT else "middle"
-        found.append(_label(scale.x(time), HEIGHT - 8, anchor, label))
+        if scale.x(time) < WIDTH - 3 * _RIGHT:  # Further to the right there is no room.
+            found.append(_label(scale.x(time), HEIGHT - 8, "middle", label))
     return found
 
 

@@ -71,14 +71,14 @@ def page(report: Report) -> str:
 def _topic(report: Report, total: HourFigures) -> str:
     hours = [each for each in report.hours if each.topic == total.topic]
     lag = [each for each in report.lags if each.topic == total.topic]
+    records = [(_at(each), each.records) for each in hours]
+    keys = [(_at(each), each.keys) for each in hours]
+    size = [(_at(each), each.bytes) for each in hours]
     charts = [
-        ("Records per hour", bars("Records per hour", [(_at(each), each.records) for each in hours], short)),
-        ("Bytes per hour", bars("Bytes per hour", [(_at(each), each.bytes) for each in hours], short_bytes)),
-        ("Size of records", lines("Size of records", _sizes(hours), short_bytes)),
-        (
-            "Distinct keys per hour, about",
-            bars("Distinct keys per hour", [(_at(each), each.keys) for each in hours], short),
-        ),
+        ("Records per hour", bars("Records per hour", records, short)),
+        ("Bytes per hour", bars("Bytes per hour", size, short_bytes, binary=True)),
+        ("Size of records", lines("Size of records", _sizes(hours), short_bytes, binary=True)),
+        ("Distinct keys per hour, about", bars("Distinct keys per hour", keys, short)),
     ]
     if lag:
         charts.append(("Lag of consumer groups", lines("Lag of consumer groups", _lag_lines(lag), short)))
@@ -113,7 +113,7 @@ def _facts(total: HourFigures, hours: int, lag: Sequence[Lag]) -> str:
     newest = {each.group: each.lag for each in lag}
     facts = [
         ("records", short(total.records)),
-        ("bytes of keys and values", short_bytes(total.bytes)),
+        ("keys and values", short_bytes(total.bytes)),
         ("hours with records", short(hours)),
         ("median size", short_bytes(total.size_p50)),
         ("largest", short_bytes(total.size_max)),

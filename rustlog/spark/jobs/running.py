@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import pickle
 import re
-import signal
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -124,9 +122,7 @@ class Cluster:
     @property
     def session(self) -> SparkSession:
         if self._session is None:
-            # Spark would answer Ctrl-C by itself, in the midst of whatever goes on.
-            with _kept_handler():
-                self._session = self._start()
+            self._session = _in_thread("start", self._start)
         return self._session
 
     @property
@@ -170,7 +166,8 @@ class Cluster:
         @raise JobFailed: Spark could not do it.
         """
         seen = 0
-        running = _Running(self.session.sparkContext, name, action)
+        context = self.session.sparkContext
+        running = _Running(name, partial(_in_group, context, name, action))
         try:
             looks = 0
             while not running.is_done(_LOOK_SECONDS):
@@ -183,7 +180,8 @@ class Cluster:
                     advance(now - seen)
                     seen = now
         except KeyboardInterrupt:
-            running.cancel()
+            context.cancelJobGroup(name)
+            running.is_done(_CANCEL_SECONDS_MAX)
             raise
         finally:
             if watch is not None:
@@ -203,19 +201,15 @@ def _if_possible(watch: Watch) -> int:
 class _Running:
     """An action in a thread of its own."""
 
-    def __init__(self, context: Any, name: str, action: Callable[[], Any]) -> None:
-        self._context = context
-        self._name = name
+    def __init__(self, name: str, action: Callable[[], Any]) -> None:
         self._action = action
         self._done = Event()
         self._result: Any = None
         self._error: Exception | None = None
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         try:
-            self._context.setJobGroup(self._name, self._name, interruptOnCancel=True)
             self._result = self._action()
         except Exception as error:
             self._error = error
@@ -225,15 +219,27 @@ class _Running:
     def is_done(self, patience_seconds: float) -> bool:
         return self._done.wait(patience_seconds)
 
-    def cancel(self) -> None:
-        """Stop the tasks; returns when Spark has, or does not."""
-        self._context.cancelJobGroup(self._name)
-        self._done.wait(_CANCEL_SECONDS_MAX)
-
     def result(self) -> Any:
         if self._error is not None:
             raise _explained(self._error) from self._error
         return self._result
+
+
+def _in_thread(name: str, action: Callable[[], R]) -> R:
+    """
+    Not in the main thread: started there, Spark would answer Ctrl-C by itself, in the midst of anything.
+    """
+    running = _Running(name, action)
+    while not running.is_done(_LOOK_SECONDS):
+        pass  # An interrupt gets here, and not into a thread.
+    result: R = running.result()
+    return result
+
+
+def _in_group(context: Any, name: str, action: Callable[[], Any]) -> Any:
+    """What can be cancelled by its name."""
+    context.setJobGroup(name, name, interruptOnCancel=True)
+    return action()
 
 
 def _explained(error: Exception) -> PipelineError:
@@ -248,12 +254,3 @@ def _explained(error: Exception) -> PipelineError:
     said = [line for line in lines if not line.startswith(("at ", "File ", "Driver stacktrace", "..."))]
     causes = [line for line in said if "Error:" in line or "Exception:" in line]
     return JobFailed(f"Spark has failed: {(causes or said or [repr(error)])[-1]}")
-
-
-@contextmanager
-def _kept_handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
