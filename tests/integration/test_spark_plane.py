@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +23,15 @@ from attrs import evolve
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from rustlog.log.batch import RecordBatch
 from rustlog.log.codecs import Codec
 from rustlog.model import Committed, TopicPartition
 from rustlog.spark.columns import COLUMNS, SCHEMA
+from rustlog.spark.decoding import decode
 from rustlog.spark.encoding import encode
 from rustlog.spark.errors import (
+    BadOption,
     BrokerError,
+    CorruptLog,
     DataLost,
     GaveUp,
     LogFileGone,
@@ -33,11 +41,12 @@ from rustlog.spark.errors import (
 )
 from rustlog.spark.files import DataDirectory
 from rustlog.spark.kafka import EARLIEST, LATEST, KafkaClient
-from rustlog.spark.ranges import raw_batches, read_range
+from rustlog.spark.ranges import Range, raw_batches, read_range
 from rustlog.spark.reading import read_offsets
 from rustlog.spark.settings import ClientSettings, parse_bootstrap
 from tests.integration.daemon import Daemon, free_port
 from tests.integration.kafka_clients import Confluent, Message
+from tests.integration.test_minikafka_storage import ORDERS, write_directory
 
 KAFKA = "kafka=tcp:0:interface=127.0.0.1"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -237,18 +246,20 @@ def test_groups(broker: Daemon, client: KafkaClient, topic: str) -> None:
 def test_several_brokers(topic: str) -> None:
     """With librdkafka's own mock brokers: each partition is led by another one, and all are found."""
     theirs = Producer({"bootstrap.servers": "nowhere", "test.mock.num.brokers": 3})
+    theirs.produce(topic, b"made by this", partition=0)
+    assert theirs.flush(30) == 0
     brokers = [f"{each.host}:{each.port}" for each in theirs.list_topics(timeout=30).brokers.values()]
     with connect(brokers[0]) as client:
-        client.create_topic(topic, 6)
-        places = [TopicPartition(topic, number) for number in range(6)]
-        for place in places:
+        places = [TopicPartition(topic, number) for number in range(client.topic(topic).partitions)]
+        for place in places[1:]:
             assert write(client, place, plain_messages(place.partition + 1)) == [0]
         assert len({client.cluster.leader(place) for place in places}) == 3
-        ends = client.list_offsets(dict.fromkeys(places, LATEST))
-        assert [ends[place].offset for place in places] == [1, 2, 3, 4, 5, 6]
-        for place in places:
-            found = as_messages(read_offsets(client, place, 0, place.partition + 1, columns=COLUMNS))
-            assert [evolve(each, offset=-1) for each in found] == plain_messages(place.partition + 1)
+        ends = client.list_offsets(dict.fromkeys(places, LATEST), read_committed=False)
+        assert [ends[place].offset for place in places] == [1, 2, 3, 4]
+        for place in places[1:]:
+            rows = read_offsets(client, place, 0, place.partition + 1, columns=COLUMNS, read_committed=False)
+            found = [evolve(each, offset=-1) for each in as_messages(rows)]
+            assert found == plain_messages(place.partition + 1)
 
 
 def test_broker_comes_back(make_daemon: Callable[..., Daemon]) -> None:
@@ -282,3 +293,219 @@ def test_not_kafka(make_daemon: Callable[..., Daemon]) -> None:
         with connect(f"127.0.0.1:{port}", deadline_seconds=2.0, request_seconds=1.0) as client:
             with pytest.raises(BrokerError, match=f"127.0.0.1:{port}"):
                 client.topics()
+
+
+# -- data directories ---------------------------------------------------------------------
+
+FORMATS = {
+    "segments": ("--storage=segments", "--set=segment.bytes=20000", "--set=index.interval.bytes=1000"),
+    "minikafka": (
+        "--storage=minikafka", "--set=minikafka.segment.bytes=20000", "--set=index.interval.bytes=1000",
+        "--set=minikafka.segments.kept=1000",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=FORMATS)
+def filled(request: pytest.FixtureRequest, make_daemon: Callable[..., Daemon]) -> Daemon:
+    """A broker of either format, with 2000 records in several files."""
+    daemon = make_daemon(*FORMATS[request.param], listen=KAFKA).start()
+    user = Confluent(f"127.0.0.1:{daemon.port}")
+    for begin in range(0, 2000, 100):
+        sent = plain_messages(2000)[begin : begin + 100]
+        compression = "lz4" if begin % 200 else "none"
+        assert user.produce("orders", sent, compression=compression) == list(range(begin, begin + 100))
+    return daemon
+
+
+def directory_of(daemon: Daemon) -> DataDirectory:
+    return DataDirectory(str(daemon.directory / "data"))
+
+
+def rows_of(ranges: Iterable[Range], columns: tuple[str, ...] = COLUMNS) -> Iterator[pa.RecordBatch]:
+    """All of them, as if they had travelled to a worker."""
+    for each in ranges:
+        yield from read_range(pickle.loads(pickle.dumps(each)), columns)
+
+
+def test_whole_directory(filled: Daemon) -> None:
+    """While the broker runs, and after it has stopped, all records are there, once, in order."""
+    directory = directory_of(filled)
+    for stop in (filled.stop, lambda: None):
+        topic = directory.topic("orders")
+        ranges = directory.ranges(topic, 0, range_bytes=3000)
+        assert len(ranges) > 10
+        assert [each.base_offset for each in ranges[1:]] == [each.next_offset for each in ranges[:-1]]
+        assert (ranges[0].base_offset, ranges[-1].next_offset) == (0, 2000)
+        found = [evolve(each, offset=-1) for each in as_messages(rows_of(ranges))]
+        assert found == plain_messages(2000)
+        stop()
+
+
+def test_same_rows_as_by_the_broker(filled: Daemon) -> None:
+    """Files and broker tell the same, down to the microsecond."""
+    directory = directory_of(filled)
+    ranges = directory.ranges(directory.topic("orders"), 0)
+    with connect(f"127.0.0.1:{filled.port}") as client:
+        by_broker = pa.Table.from_batches(
+            read_offsets(client, TopicPartition("orders", 0), 0, 2000, columns=COLUMNS)
+        )
+    assert pa.Table.from_batches(rows_of(ranges)).combine_chunks() == by_broker.combine_chunks()
+
+
+def test_parts_of_a_directory(filled: Daemon) -> None:
+    """Between any offsets exactly these are read; sealed files can be had without the one that grows."""
+    directory = directory_of(filled)
+    topic = directory.topic("orders")
+    for begin, end in ((0, 1), (777, 1203), (1999, 2000), (1999, 5000), (2000, 3000), (5, 5)):
+        ranges = directory.ranges(topic, 0, from_offset=begin, to_offset=end, range_bytes=3000)
+        found = [each for rows in rows_of(ranges, ("offset",)) for each in rows["offset"].to_pylist()]
+        assert found == list(range(begin, min(end, 2000)))
+    sealed = directory.ranges(topic, 0, sealed_only=True)
+    assert sealed and all(each.is_sealed for each in sealed)
+    active = directory.partition(topic, 0).segments[-1]
+    assert sealed[-1].next_offset == active.base_offset
+    assert not active.is_sealed
+
+
+def test_raw_batches(filled: Daemon) -> None:
+    """Batches come as they are, and together are the files."""
+    directory = directory_of(filled)
+    topic = directory.topic("orders")
+    batches = [each for one in directory.ranges(topic, 0, range_bytes=3000) for each in raw_batches(one)]
+    assert [each.base_offset for each in batches[1:]] == [each.next_offset for each in batches[:-1]]
+    assert all(each.has_valid_crc() for each in batches)
+    if directory.format == "segments":
+        files = [Path(each.path).read_bytes() for each in directory.partition(topic, 0).segments]
+        assert b"".join(bytes(each.buffer) for each in batches) == b"".join(files)
+    found = as_messages(decode(b"".join(each.buffer for each in batches), topic="orders", partition=0, columns=COLUMNS))
+    assert [evolve(each, offset=-1) for each in found] == plain_messages(2000)
+
+
+def test_deleted_records(filled: Daemon) -> None:
+    """What was deleted is not in the ranges, though it is still in a file."""
+    partition = TopicPartition("orders", 0)
+    with connect(f"127.0.0.1:{filled.port}") as client:
+        client.delete_records({partition: 1234})
+    directory = directory_of(filled)
+    topic = directory.topic("orders")
+    assert directory.partition(topic, 0).log_start_offset == 1234
+    for columns in (("offset",), COLUMNS):
+        ranges = directory.ranges(topic, 0, range_bytes=3000)
+        found = [each for rows in rows_of(ranges, columns) for each in rows["offset"].to_pylist()]
+        assert found == list(range(1234, 2000))
+
+
+def test_torn_tail(filled: Daemon) -> None:
+    """What a crash has left half written at the end is not read."""
+    filled.kill()
+    directory = directory_of(filled)
+    topic = directory.topic("orders")
+    last = Path(directory.partition(topic, 0).segments[-1].path)
+    content = last.read_bytes()
+    before = directory.ranges(topic, 0)
+    for missing in (1, 30, 70):
+        last.write_bytes(content[:-missing])
+        ranges = directory.ranges(topic, 0)
+        assert ranges[-1].next_offset < 2000 == before[-1].next_offset
+        found = [each for rows in rows_of(ranges, ("offset",)) for each in rows["offset"].to_pylist()]
+        assert found == list(range(ranges[-1].next_offset))
+
+
+def test_damage(filled: Daemon) -> None:
+    """Damage is told, with its place; and so is a file that is gone."""
+    filled.kill()
+    directory = directory_of(filled)
+    (first, *others) = directory.ranges(directory.topic("orders"), 0)
+    path = Path(first.path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptLog, match=r"orders-0 is damaged at offset \d+: "):
+        list(read_range(first))
+    path.unlink()
+    with pytest.raises(LogFileGone, match=r"0\.log of orders-0 is gone"):
+        list(read_range(first))
+    assert sum(rows.num_rows for rows in rows_of(others)) == 2000 - first.next_offset
+
+
+def test_minikafka_itself(tmp_path: Path) -> None:
+    """A directory that no rustlog has ever seen is read as it is."""
+    write_directory(tmp_path)
+    directory = DataDirectory(str(tmp_path))
+    assert [(each.name, each.partitions) for each in directory.topics()] == [
+        ("__consumer_offsets", 4), ("orders", 2),
+    ]  # fmt: skip
+    ranges = directory.ranges(directory.topic("orders"), 0)
+    found = [row for rows in rows_of(ranges) for row in rows.to_pylist()]
+    assert [(row["offset"], row["key"], row["value"]) for row in found] == [(o, k, p) for o, _, k, p in ORDERS]
+    assert round(found[7]["timestamp"].timestamp() * 1000) == ORDERS[7][1]
+
+
+def test_no_data_directory(tmp_path: Path) -> None:
+    """What is none is refused with a sentence."""
+    with pytest.raises(NoDataDirectory, match="there is no such directory"):
+        DataDirectory(str(tmp_path / "nowhere"))
+    with pytest.raises(NoDataDirectory, match="no file FORMAT"):
+        DataDirectory(str(tmp_path))
+    (tmp_path / "FORMAT").write_text("{}")
+    with pytest.raises(NoDataDirectory, match="FORMAT is not a document"):
+        DataDirectory(str(tmp_path))
+
+
+# -- TLS ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file with a key and a certificate for 127.0.0.1 that is its own authority."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate")
+    place = tmp_path_factory.mktemp("tls")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=broker"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"]
+    subprocess.run([*command, *names], cwd=place, check=True, capture_output=True)
+    both = place / "both.pem"
+    both.write_bytes((place / "key.pem").read_bytes() + (place / "certificate.pem").read_bytes())
+    return both
+
+
+@pytest.fixture
+def tls_port(broker: Daemon, certificate: Path) -> Iterator[int]:
+    """What takes TLS from clients that have the certificate, and leads to the broker."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(certificate)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_serve_tls, args=(server, context, broker.port), daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def _serve_tls(server: socket.socket, context: ssl.SSLContext, port: int) -> None:
+    with suppress(OSError):
+        while True:
+            accepted, _ = server.accept()
+            with suppress(OSError), context.wrap_socket(accepted, server_side=True) as near:
+                with socket.create_connection(("127.0.0.1", port)) as far:
+                    while request := near.recv(65536):
+                        far.sendall(request)
+                        near.sendall(far.recv(65536))
+
+
+def test_tls(certificate: Path, tls_port: int) -> None:
+    """With certificates, under Kafka's names for options; without them it is refused, and said why."""
+    options = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{tls_port}",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.location": str(certificate),
+        "kafka.ssl.keystore.location": str(certificate),
+        "kafka.default.api.timeout.ms": "1000",
+    }
+    with KafkaClient(ClientSettings.from_options(options)) as client:
+        assert client.cluster.any().address == f"127.0.0.1:{tls_port}"
+    del options["kafka.ssl.truststore.location"]
+    with KafkaClient(ClientSettings.from_options(options)) as client, pytest.raises(GaveUp, match="certificate"):
+        client.topics()
+    options["kafka.ssl.keystore.location"] = "/nowhere.pem"
+    with KafkaClient(ClientSettings.from_options(options)) as client, pytest.raises(BadOption, match="nowhere"):
+        client.topics()
