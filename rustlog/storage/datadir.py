@@ -92,7 +92,7 @@ class DataDirectory:
         @raise StartupError: someone else uses it, or it is of another format.
         @raise OSError: the disk does not want to.
         """
-        _make_durable(files, root)
+        make_durable(files, root)
         try:
             lock = files.lock(root / LOCK)
         except BlockingIOError:
@@ -152,7 +152,8 @@ def remove_temporaries(files: IFiles, directory: PurePath) -> None:
             files.unlink(directory / name)
 
 
-def _make_durable(files: IFiles, directory: PurePath) -> None:
+def make_durable(files: IFiles, directory: PurePath) -> None:
+    """Make a directory, and those above it, so that they survive a loss of power.  Blocks."""
     missing = [path for path in (directory, *directory.parents) if not files.exists(path)]
     files.make_directory(directory)
     for path in missing:

@@ -31,6 +31,7 @@ from attrs import define, field
 
 from rustlog.spark.jobs.errors import JobFailed
 from rustlog.spark.jobs.manifests import Manifest, from_document, to_document
+from rustlog.storage.datadir import make_durable
 from rustlog.storage.documents import DamagedDocument, read_document, write_documents
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Archive:
     def staging(self, run: str) -> PurePath:
         """The directory, made if need be, in which a run prepares its files."""
         path = self.root / STAGING / run
-        self._files.make_directory(path)
+        make_durable(self._files, path)
         return path
 
     def commit(self, manifest: Manifest, announce: Announce) -> None:
@@ -119,15 +120,13 @@ class Archive:
         for each in manifest.files:
             staged, final = self.root / STAGING / manifest.run / each.staged, self.root / each.path
             if files.exists(staged):
-                directories |= {final.parent, final.parent.parent}
-                files.make_directory(final.parent)
+                make_durable(files, final.parent)
                 files.rename(staged, final)
+                directories.add(final.parent)
             elif not files.exists(final):
                 raise JobFailed(f"{final} of commit {manifest.number} is missing; restore it from a backup")
-        for directory in sorted(directories, reverse=True):
+        for directory in sorted(directories):
             files.sync_directory(directory)
-        if directories:
-            files.sync_directory(self.root)
         announce(self.root, manifest)
 
 
@@ -167,7 +166,7 @@ def begin_archive(files: IFiles, root: PurePath, kind: str, new_id: str) -> Arch
     @raise JobFailed: somebody else is writing, it is of another kind, or it is something else.
     """
     _refuse_strangers(files, root)
-    files.make_directory(root / PRIVATE)
+    make_durable(files, root / PRIVATE)
     try:
         lock = files.lock(root / _LOCK)
     except BlockingIOError:

@@ -23,6 +23,7 @@ from rustlog.spark.jobs.archives import DELTA
 from rustlog.spark.jobs.delta import package
 from rustlog.spark.jobs.errors import JobFailed
 from rustlog.spark.jobs.running import Cluster
+from rustlog.storage.datadir import make_durable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,7 +126,7 @@ def write_table(cluster: Cluster, rows: DataFrame, options: TableOptions) -> Tab
     check_table(files, options)
     _remove_unfinished(files, root)
     staging = root if options.kind == DELTA else _unfinished(root, options.run)
-    files.make_directory(staging)
+    make_durable(files, staging)
     told = cluster.wait("write", rows.mapInArrow(_Write(str(staging), options.run), _TOLD).collect)
     found = [_Told(**each.asDict()) for each in told]
     files.sync_directory(staging)
