@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rustlog.spark.partitioning import murmur2
 
 _WIDTH = np.log(1.02)
-_BUCKETS = int(np.log(2.0**31) / _WIDTH) + 2
+_BUCKETS = int(np.log(2.0**33) / _WIDTH) + 3
 
 _HASH_BITS = 32
 _HASHES = 2.0**_HASH_BITS
