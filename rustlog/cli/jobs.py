@@ -37,6 +37,7 @@ NOT_RUN = 2
 UNREACHABLE = 3
 
 _GO_ON = "call it again, and it goes on"
+_KNOCK_SECONDS = 3.0
 
 
 # -- archive and replay ----------------------------------------------------------------
@@ -477,6 +478,7 @@ class _Job:
         from rustlog.spark.jobs.running import Cluster
 
         self._session = session
+        self._settings: ClientSettings | None = None
         self.interrupted = _GO_ON
         self.now_ms = SystemWallClock().now_ms
         self.cluster: Cluster = Cluster(self._start)
@@ -499,13 +501,16 @@ class _Job:
             self.cluster.session.stop()
 
     def settings(self) -> ClientSettings:
-        """How to reach the broker."""
-        from rustlog.spark.settings import ClientSettings
+        """How to reach the broker, which was there a moment ago."""
+        if self._settings is None:
+            from rustlog.spark.settings import ClientSettings
 
-        said = self._session.options
-        where = said.kafka or self._session.console.variables.get(KAFKA_VARIABLE) or DEFAULT_KAFKA
-        more = {f"kafka.{name}": value for name, value in said.kafka_settings}
-        return ClientSettings.from_options({**more, "kafka.bootstrap.servers": where})
+            said = self._session.options
+            where = said.kafka or self._session.console.variables.get(KAFKA_VARIABLE) or DEFAULT_KAFKA
+            more = {f"kafka.{name}": value for name, value in said.kafka_settings}
+            self._settings = ClientSettings.from_options({**more, "kafka.bootstrap.servers": where})
+            _knock(self._settings)
+        return self._settings
 
     def source(self) -> Source:
         """Where records come from."""
@@ -553,6 +558,22 @@ class _Job:
             line.clear()
 
 
+def _knock(settings: ClientSettings) -> None:
+    """See whether there is a broker at all: a job waits for one that restarts, not for one that does not."""
+    from attrs import evolve
+
+    from rustlog.spark.errors import GaveUp
+    from rustlog.spark.kafka import KafkaClient
+
+    patience = min(settings.deadline_seconds, _KNOCK_SECONDS)
+    try:
+        with KafkaClient(evolve(settings, deadline_seconds=patience)) as client:
+            client.topics()
+    except GaveUp as error:
+        hint = "is that the broker's Kafka listener? Name it with --bootstrap HOST:PORT"
+        raise CommandFailed(f"{error.last}; {hint}", UNREACHABLE) from None
+
+
 @contextmanager
 def _job(session: Session, status: int = 1) -> Iterator[_Job]:
     """
@@ -563,7 +584,7 @@ def _job(session: Session, status: int = 1) -> Iterator[_Job]:
     for module in ("pyarrow", "pyspark"):
         if find_spec(module) is None:
             raise CommandFailed("this needs Spark: pip install 'rustlog[spark]'", status)
-    from rustlog.spark.errors import BadOption, ConnectionFailed, GaveUp, PipelineError
+    from rustlog.spark.errors import BadOption, ConnectionFailed, ConnectionLost, GaveUp, PipelineError
 
     job = _Job(session)
     try:
@@ -573,9 +594,8 @@ def _job(session: Session, status: int = 1) -> Iterator[_Job]:
         raise
     except BadOption as error:
         raise CommandFailed(str(error), status=2) from None
-    except (ConnectionFailed, GaveUp) as error:
-        hint = "is that the broker's Kafka listener? Name it with --bootstrap HOST:PORT"
-        raise CommandFailed(f"{error}; {hint}", UNREACHABLE) from None
+    except (ConnectionFailed, ConnectionLost, GaveUp) as error:
+        raise CommandFailed(f"{error}; {_GO_ON}", UNREACHABLE) from None
     except PipelineError as error:
         raise CommandFailed(str(error), status) from None
     finally:

@@ -72,16 +72,17 @@ class DistinctTests(SynchronousTestCase):
     def test_merge(self) -> None:
         """What both have seen counts once."""
         first, second, whole = Distinct(), Distinct(), Distinct()
-        first.add(keys(range(0, 6_000)))
+        first.add(keys(range(6_000)))
         second.add(keys(range(4_000, 9_000)))
-        whole.add(keys(range(0, 9_000)))
+        whole.add(keys(range(9_000)))
         first.merge(second)
         self.assertEqual(first.estimate(), whole.estimate())
 
     def test_null(self) -> None:
         """Null is no value; the same value again is none, either."""
         found = Distinct()
-        found.add(pa.chunked_array([pa.array([None, b"a", b"a"], pa.binary()), pa.array([b"a"], pa.binary())]))
+        parts = [pa.array([None, b"a", b"a"], pa.binary()), pa.array([b"a"], pa.binary())]
+        found.add(pa.chunked_array(parts))
         self.assertEqual(found.estimate(), 1)
 
 
@@ -207,7 +208,8 @@ class PageTests(SynchronousTestCase):
 
     def test_numbers(self) -> None:
         """Numbers are short, and axes end at round ones."""
-        self.assertEqual([short(each) for each in (0, 7, 999, 1500, 2_000_000)], ["0", "7", "999", "1.5 K", "2 M"])
+        shown = [short(each) for each in (0, 7, 999, 1500, 2_000_000)]
+        self.assertEqual(shown, ["0", "7", "999", "1.5 K", "2 M"])
         self.assertEqual([short_bytes(each) for each in (0, 1023, 1536)], ["0 B", "1023 B", "1.5 KiB"])
         self.assertEqual([nice_top(each) for each in (0, 3, 41, 121_000)], [4, 4, 60, 160_000])
         self.assertEqual(nice_top(5 * 1024, binary=True), 8 * 1024)

@@ -74,7 +74,9 @@ class FakeSource:
 class ArchivePlanTests(SynchronousTestCase):
     """What is left to archive."""
 
-    def plan(self, source: FakeSource, done: dict[int, int], **options: bool) -> Sequence[tuple[int, int, int]]:
+    def plan(
+        self, source: FakeSource, done: dict[int, int], **options: bool
+    ) -> Sequence[tuple[int, int, int]]:
         wanted = ArchiveOptions(target="x", **options)  # type: ignore[arg-type]
         made = plan_archive(source, wanted, {"orders": done} if done else {})
         return [(each.partition, each.start, each.end) for each in made.pieces]
