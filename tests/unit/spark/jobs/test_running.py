@@ -43,7 +43,7 @@ class FakeJob:
                 ": org.apache.spark.SparkException: Job aborted: Traceback (most recent call last):\n"
                 f'  File "worker.py", line 1, in main\n{type(error).__name__}: {error}\n\n'
                 "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:561)\n"
-                "Driver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:2)\n"
+                "Driver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler)\n"
             ) from None
 
 
