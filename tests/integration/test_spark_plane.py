@@ -248,12 +248,14 @@ def test_several_brokers(topic: str) -> None:
     theirs = Producer({"bootstrap.servers": "nowhere", "test.mock.num.brokers": 3})
     theirs.produce(topic, b"made by this", partition=0)
     assert theirs.flush(30) == 0
-    brokers = [f"{each.host}:{each.port}" for each in theirs.list_topics(timeout=30).brokers.values()]
-    with connect(brokers[0]) as client:
+    known = theirs.list_topics(timeout=30)
+    brokers = {number: f"{each.host}:{each.port}" for number, each in known.brokers.items()}
+    leaders = [brokers[each.leader] for _, each in sorted(known.topics[topic].partitions.items())]
+    with connect(next(iter(brokers.values()))) as client:
         places = [TopicPartition(topic, number) for number in range(client.topic(topic).partitions)]
         for place in places[1:]:
             assert write(client, place, plain_messages(place.partition + 1)) == [0]
-        assert len({client.cluster.leader(place) for place in places}) == 3
+        assert [client.cluster.leader(place).address for place in places] == leaders
         ends = client.list_offsets(dict.fromkeys(places, LATEST), read_committed=False)
         assert [ends[place].offset for place in places] == [1, 2, 3, 4]
         for place in places[1:]:
@@ -465,8 +467,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no openssl to make a certificate")
     place = tmp_path_factory.mktemp("tls")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    names = ["-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"]
-    subprocess.run([*command, *names], cwd=place, check=True, capture_output=True)
+    names = ["-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1"]
+    output = ["-keyout", "key.pem", "-out", "certificate.pem"]
+    subprocess.run([*command, *names, *output], cwd=place, check=True, capture_output=True)
     both = place / "both.pem"
     both.write_bytes((place / "key.pem").read_bytes() + (place / "certificate.pem").read_bytes())
     return both
