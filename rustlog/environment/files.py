@@ -65,6 +65,8 @@ _CANNOT_TELL = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 # Where bytes go that are read only to see that they can be.  Nobody looks at them, so threads may share
 # it; a fresh buffer for each read would cost more, in page faults, than reading twice.
 _SCRATCH = memoryview(bytearray(256 * 1024))
+_SMALL_BYTES = 4096
+"""Reads up to this size are tried and done in one; for a larger one, a buffer might be made in vain."""
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 _SYNCFS_KERNEL = (5, 8)
@@ -117,8 +119,11 @@ class RealFile:
 
     def read(self, position: int, size: int, wait: bool = True) -> bytes | None:
         """See L{IFile.read}."""
-        if not wait and self._can_tell and not self._is_warm(position, size):
-            return None
+        if not wait and self._can_tell:
+            if size <= _SMALL_BYTES:
+                return self._read_if_warm(position, size)
+            if not self._is_warm(position, size):
+                return None
         data = os.pread(self._descriptor, size, position)
         if len(data) < size and position + len(data) < self.size:
             return self._read_on(position, size, data)
@@ -133,23 +138,34 @@ class RealFile:
             found += len(parts[-1])
         return b"".join(parts)
 
+    def _read_if_warm(self, position: int, size: int) -> bytes | None:
+        data = bytearray(max(0, min(size, self.size - position)))
+        if not self._is_read_at_once(data, position):
+            return None
+        return bytes(data) if self._can_tell else self.read(position, size)
+
     def _is_warm(self, position: int, size: int) -> bool:
         """Whether all of it is in the page cache, as far as the filesystem can tell."""
-        assert _NO_WAIT is not None
         end = min(position + size, self.size)
+        while position < end and self._can_tell:
+            part = _SCRATCH[: end - position]
+            if not self._is_read_at_once(part, position):
+                return False
+            position += len(part)
+        return True
+
+    def _is_read_at_once(self, buffer: bytearray | memoryview, position: int) -> bool:
+        """Fill a buffer from the page cache; False if not all is there, True where nobody can tell."""
+        assert _NO_WAIT is not None
         try:
-            while position < end:
-                part = _SCRATCH[: end - position]
-                if os.preadv(self._descriptor, [part], position, _NO_WAIT) < len(part):
-                    return False
-                position += len(part)
+            return os.preadv(self._descriptor, [buffer], position, _NO_WAIT) == len(buffer)
         except BlockingIOError:
             return False
         except OSError as error:
             if error.errno not in _CANNOT_TELL:
                 raise
             self._can_tell = False
-        return True
+            return True
 
     def truncate(self, size: int) -> None:
         """See L{IFile.truncate}."""

@@ -4,7 +4,7 @@ From the fields of records to the columns of an Arrow batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,8 @@ class Assembly:
     def __init__(self, chunk: Chunk, schema: pa.Schema) -> None:
         self._chunk = chunk
         self._schema = schema
-        self._base_offsets = _numbers(batch.base_offset for batch in chunk.batches)
-        self._last_deltas = _numbers(batch.last_offset_delta for batch in chunk.batches)
+        self._base_offsets = chunk.field("base_offset")
+        self._last_deltas = chunk.field("last_offset_delta")
         self._last_offset = -1
         self.depth = max((_DEPTHS.get(name, Depth.OFFSETS) for name in schema.names), default=Depth.OFFSETS)
 
@@ -71,15 +71,6 @@ class _Rows:
     owners: NDArray[np.intp]
     offsets: Numbers
 
-    def per_batch(self, values: Iterable[int]) -> Numbers:
-        """A value of the batches, for each row."""
-        owned: Numbers = _numbers(values)[self.owners]
-        return owned
-
-
-def _numbers(values: Iterable[int]) -> Numbers:
-    return np.fromiter(values, np.int64)
-
 
 def _keys(rows: _Rows) -> pa.Array:
     return gather(rows.chunk.data, rows.fields.key_at, rows.fields.key_sizes)
@@ -103,13 +94,12 @@ def _offset_column(rows: _Rows) -> pa.Array:
 
 def _timestamps(rows: _Rows) -> pa.Array:
     """Where the broker has given the time, it is that of the batch."""
-    batches, deltas = rows.chunk.batches, rows.fields.timestamp_deltas
-    if any(batch.is_log_append_time for batch in batches):
-        is_given = rows.per_batch(batch.is_log_append_time for batch in batches)
+    bases, deltas = rows.chunk.field("base_timestamp")[rows.owners], rows.fields.timestamp_deltas
+    is_given = rows.chunk.is_append_time
+    if is_given.any():
+        is_given = is_given[rows.owners]
+        bases = np.where(is_given, rows.chunk.field("max_timestamp")[rows.owners], bases)
         deltas = np.where(is_given, 0, deltas)
-    bases = rows.per_batch(
-        batch.max_timestamp if batch.is_log_append_time else batch.base_timestamp for batch in batches
-    )
     times = bases + deltas
     wrong = np.flatnonzero(
         (np.abs(times) > _MILLISECONDS_MAX) | (((bases ^ times) & (deltas ^ times)) < 0)
@@ -122,7 +112,7 @@ def _timestamps(rows: _Rows) -> pa.Array:
 
 
 def _timestamp_types(rows: _Rows) -> pa.Array:
-    return pa.array(rows.per_batch(b.is_log_append_time for b in rows.chunk.batches).astype(np.int32))
+    return pa.array(rows.chunk.is_append_time[rows.owners].astype(np.int32))
 
 
 def _headers(rows: _Rows) -> pa.Array:

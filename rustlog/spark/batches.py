@@ -13,10 +13,12 @@ from struct import Struct
 
 from rustlog.errors import RustlogError
 from rustlog.log.batch import (
+    CONTROL_BIT,
     HEADER,
     HEADER_SIZE,
     MAGIC,
     PREFIX_SIZE,
+    TRANSACTIONAL_BIT,
     Buffer,
     RecordBatch,
 )
@@ -33,6 +35,7 @@ RECORD_BYTES_MIN = 7
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """What a compressed batch may become here: brokers of others admit larger ones than ours."""
 
+_TRANSACTIONS = TRANSACTIONAL_BIT | CONTROL_BIT
 _MARKER = Struct(">hh")
 _ABORT = 0
 
@@ -99,25 +102,29 @@ def chosen_batches(
     transactions = _Transactions(aborted, topic, partition)
     last = -1
     for position, batch in all_batches(buffer, topic, partition, may_be_cut_off=may_be_cut_off):
-        if batch.base_offset >= to_offset:
+        # One look at the header: this is done for every batch, and some are small.
+        base_offset, _, _, _, _, attributes, last_delta, *_, record_count = batch.header
+        if base_offset >= to_offset:
             return
-        if batch.last_offset < from_offset:
+        if base_offset + last_delta < from_offset:
             continue
         _check(batch, last, topic, partition)
-        last = batch.last_offset
-        is_wanted = not transactions.exclude(batch) and batch.record_count
-        if is_wanted or (with_markers and batch.is_control):
+        last = base_offset + last_delta
+        if attributes & _TRANSACTIONS and transactions.exclude(batch, with_markers):
+            continue
+        if record_count:
             yield position, batch
 
 
 def _check(batch: RecordBatch, last: int, topic: str, partition: int) -> None:
+    base_offset, _, _, _, _, _, last_delta, *_, record_count = batch.header
     reason = ""
     if not batch.has_valid_crc():
         reason = "the checksum of the batch does not match"
-    elif batch.last_offset_delta < 0 or batch.base_offset <= last:
+    elif last_delta < 0 or base_offset <= last:
         reason = "offsets do not ascend"
-    elif not 0 <= batch.record_count <= batch.last_offset_delta + 1:
-        reason = f"{batch.record_count} records do not fit {batch.last_offset_delta + 1} offsets"
+    elif not 0 <= record_count <= last_delta + 1:
+        reason = f"{record_count} records do not fit {last_delta + 1} offsets"
     if reason:
         raise CorruptLog(topic, partition, batch.base_offset, reason)
 
@@ -130,14 +137,14 @@ class _Transactions:
         self._open: set[int] = set()
         self._place = topic, partition
 
-    def exclude(self, batch: RecordBatch) -> bool:
-        """Whether nobody is to see this one."""
+    def exclude(self, batch: RecordBatch, with_markers: bool) -> bool:
+        """Whether this one is a marker that is not wanted, or belongs to an aborted transaction."""
         while self._coming and self._coming[-1][1] <= batch.last_offset:
             self._open.add(self._coming.pop()[0])
         if batch.is_control:
             if batch.producer_id in self._open and self._is_abort(batch):
                 self._open.discard(batch.producer_id)
-            return True
+            return not with_markers
         return batch.is_transactional and batch.producer_id in self._open
 
     def _is_abort(self, batch: RecordBatch) -> bool:

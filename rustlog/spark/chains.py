@@ -9,8 +9,6 @@ less time than numpy's calls do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +29,7 @@ class Broken(ValueError):
 
 
 def record_bounds(
-    data: Bytes, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]
+    data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers
 ) -> tuple[Numbers, Numbers]:
     """
     Where each record begins, behind its size, and where it ends: batch by batch, in their order.
@@ -41,25 +39,24 @@ def record_bounds(
     @param counts: how many records each has.
     @raise Broken: these records are not there.
     """
-    numbers = np.asarray(counts, np.int64)
-    rows = np.cumsum(numbers) - numbers
-    starts = np.empty(int(numbers.sum()), np.int64)
+    rows = np.cumsum(counts) - counts
+    starts = np.empty(int(counts.sum()), np.int64)
     stops = np.empty_like(starts)
     # Those with most records first: the ones that go on are always the first ones.
-    order = np.argsort(-numbers, kind="stable")
-    at = np.asarray(begins, np.int64)[order]
-    steps = _lockstep(data, at, numbers[order], rows[order], starts, stops)
+    order = np.argsort(-counts, kind="stable")
+    at = begins[order]
+    steps = _lockstep(data, at, counts[order], rows[order], starts, stops)
     view = data.data
     for place in range(len(order)):
         batch = int(order[place])
-        if counts[batch] > steps:
-            bounds = _loop(view, int(at[place]), ends[batch], counts[batch] - steps)
+        left, row = int(counts[batch]) - steps, int(rows[batch]) + steps
+        if left > 0:
+            bounds = _loop(view, int(at[place]), int(ends[batch]), left)
             if bounds is None:
                 raise Broken(batch)
-            row = int(rows[batch])
-            starts[row + steps : row + counts[batch]], stops[row + steps : row + counts[batch]] = bounds
+            starts[row : row + left], stops[row : row + left] = bounds
             at[place] = bounds[1][-1]
-    _check(starts, stops, at, order, np.asarray(ends, np.int64), numbers)
+    _check(starts, stops, at, order, ends, counts)
     return starts, stops
 
 

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from rustlog.environment.pace import Pace
 from rustlog.model import TopicPartition
 from rustlog.spark.connection import FIND_COORDINATOR, METADATA, Connection
-from rustlog.spark.errors import BrokerError, ConnectionFailed, RequestRefused, TopicNotFound
+from rustlog.spark.errors import BrokerError, ConnectionFailed, ConnectionLost, RequestRefused, TopicNotFound
 from rustlog.spark.settings import ClientSettings
 from rustlog.wire.kafka.schema import Entity
 
@@ -68,7 +68,7 @@ class Cluster:
         for address in addresses:
             try:
                 return self._connect(address)
-            except ConnectionFailed as problem:
+            except (ConnectionFailed, ConnectionLost) as problem:
                 problems.append(problem)
         if len(problems) == 1:
             raise problems[0]

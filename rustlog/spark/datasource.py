@@ -45,7 +45,8 @@ class RustlogDataSource(DataSource):
         return BatchWriter(options, check_columns(arrow_schema(schema), options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        _refuse_overwriting(overwrite)
+        # A query whose output mode is "complete" says that it overwrites.  As in Kafka's sink, all rows are
+        # appended each time.
         options = write_options(self.options, WRITE_STREAM)
         return StreamWriter(options, check_columns(arrow_schema(schema), options))
 

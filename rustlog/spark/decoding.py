@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from rustlog.log.batch import Buffer
 from rustlog.model import MAX_OFFSET
 from rustlog.spark.assembling import Assembly
 from rustlog.spark.batches import Aborted, chosen_batches
-from rustlog.spark.chains import Broken, record_bounds
-from rustlog.spark.chunks import Chunk, chunks
+from rustlog.spark.chunks import chunks
 from rustlog.spark.columns import DEFAULT_COLUMNS, schema_of
-from rustlog.spark.fields import BrokenRecord, read_fields
+from rustlog.spark.scanning import scan
 
 ROWS_MAX = 32 * 1024
 """So many rows become one Arrow batch: their numbers fit the processor's cache."""
@@ -61,24 +59,8 @@ def decode(
         from_offset=from_offset, to_offset=to_offset, aborted=aborted, may_be_cut_off=may_be_cut_off,
     )  # fmt: skip
     for chunk in chunks(buffer, chosen, topic, partition):
-        yield from _decode_chunk(chunk, schema, from_offset, to_offset, rows_max)
-
-
-def _decode_chunk(
-    chunk: Chunk, schema: pa.Schema, from_offset: int, to_offset: int, rows_max: int
-) -> Iterator[pa.RecordBatch]:
-    try:
-        starts, stops = record_bounds(chunk.data, chunk.begins, chunk.ends, chunk.counts)
-    except Broken as broken:
-        raise chunk.corrupt(broken.batch, "its records do not fill it") from None
-    assembly = Assembly(chunk, schema)
-    owners = np.repeat(np.arange(len(chunk.batches)), chunk.counts)
-    for row in range(0, len(starts), rows_max):
-        piece = slice(row, row + rows_max)
-        try:
-            fields = read_fields(chunk.data, starts[piece], stops[piece], assembly.depth)
-        except BrokenRecord as broken:
-            raise chunk.corrupt(int(owners[row + broken.row]), broken.reason) from None
-        rows = assembly.rows(fields, owners[piece], from_offset, to_offset)
-        if rows.num_rows:
-            yield rows
+        assembly = Assembly(chunk, schema)
+        for owners, fields in scan(chunk, assembly.depth, rows_max):
+            rows = assembly.rows(fields, owners, from_offset, to_offset)
+            if rows.num_rows:
+                yield rows

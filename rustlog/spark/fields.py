@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import attrs
 import numpy as np
 from attrs import frozen
 
@@ -57,12 +58,7 @@ class Fields:
         """Some of the rows."""
         if first == 0 and last >= len(self.stops):
             return self
-        piece = slice(first, last)
-        return Fields(
-            self.timestamp_deltas[piece], self.offset_deltas[piece],
-            self.key_at[piece], self.key_sizes[piece], self.value_at[piece], self.value_sizes[piece],
-            self.headers_at[piece], self.stops[piece],
-        )  # fmt: skip
+        return Fields(*[getattr(self, each.name)[first:last] for each in attrs.fields(Fields)])
 
 
 NOT_READ = np.empty(0, np.int64)

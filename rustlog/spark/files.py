@@ -7,6 +7,7 @@ vanish because their time has come.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -93,7 +94,7 @@ class DataDirectory:
         while len(bases) > 1 and bases[1] <= start:
             del bases[0]  # A retention has begun to remove it.
         segments = []
-        for base, following in zip(bases, [*bases[1:], None], strict=True):
+        for base, following in zip_longest(bases, bases[1:]):
             path = Path(segment_path(directory, base, LOG_SUFFIX))
             try:
                 segments.append(Segment(str(path), base, path.stat().st_size, following))

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rustlog.spark import native
 from rustlog.spark.varints import Bytes, Numbers
 
 
@@ -24,22 +25,24 @@ def gather(data: Bytes, at: Numbers, sizes: Numbers, kind: pa.DataType | None = 
     @param at: where they begin, in growing order, none before the end of the one before it.
     @param kind: C{binary}, if nothing is said, or C{string}.
     """
-    kind, count = kind or pa.binary(), len(at)
-    if not count:
+    kind = kind or pa.binary()
+    if not len(at):
         return pa.array([], kind)
+    compiled = native.load()
+    buffers = _take(data, at, np.maximum(sizes, 0)) if compiled is None else compiled.gather(data, at, sizes)
+    is_null = sizes < 0
+    validity = pa.py_buffer(bitmap(~is_null)) if is_null.any() else None
+    return pa.Array.from_buffers(kind, len(at), [validity, *buffers])
+
+
+def _take(data: Bytes, at: Numbers, sizes: Numbers) -> tuple[pa.Buffer, pa.Buffer]:
+    """The offsets and the content of such a column, null or not."""
+    count = len(at)
     offsets = np.empty(2 * count, np.int32)
     offsets[0::2] = at
-    is_null = sizes < 0
-    has_null = is_null.any()
-    offsets[1::2] = at + (np.maximum(sizes, 0) if has_null else sizes)
-    laid_over = pa.Array.from_buffers(
-        kind, 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=0
-    )
-    taken = laid_over.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
-    if not has_null:
-        return taken
-    _, positions, content = taken.buffers()
-    return pa.Array.from_buffers(kind, count, [pa.py_buffer(bitmap(~is_null)), positions, content])
+    offsets[1::2] = at + sizes
+    taken = binary(data, offsets).take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    return taken.buffers()[1:]
 
 
 def binary(data: object, offsets: NDArray[np.integer[Any]]) -> pa.Array:

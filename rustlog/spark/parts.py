@@ -15,7 +15,7 @@ import pyarrow as pa
 from attrs import evolve, frozen
 
 from rustlog.model import TopicPartition
-from rustlog.spark.errors import DataLost, NoDataDirectory
+from rustlog.spark.errors import DataLost, LogFileGone
 from rustlog.spark.files import RANGE_BYTES, DataDirectory
 from rustlog.spark.kafka import KafkaClient
 from rustlog.spark.options import ReadOptions
@@ -98,7 +98,7 @@ class PartReader:
             for rows in read_range(piece, self.columns):
                 is_there = True
                 yield rows
-        except NoDataDirectory:
+        except LogFileGone:
             # The file went while it was waited for, or this machine does not have it.
             if is_there:
                 raise

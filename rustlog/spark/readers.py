@@ -86,6 +86,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     _target: Offsets | None = None
     """Where a query with the trigger AvailableNow ends."""
     _waiting_since: float | None = None
+    _told: Offsets | None = None
 
     def __init__(
         self,
@@ -114,6 +115,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = from_json(start)
+        # Spark commits a micro-batch only when it has a next one; but then it asks for one all the same.
+        self._tell(begin)
         ends = self._reachable(begin)
         if self._should_wait(begin, ends):
             return start
@@ -148,15 +151,19 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return [Part(each) for each in self.source.between(from_json(start), from_json(end))]
 
     def commit(self, end: dict[str, Any]) -> None:
+        self._tell(from_json(end))
+
+    def _tell(self, offsets: Offsets) -> None:
         """
         Tell the group, if there is one, how far we are.  That is for others to see: when it fails, nothing is
         lost.
         """
-        if self._options.group is None or self._options.client is None:
+        if self._options.group is None or self._options.client is None or offsets == self._told:
             return
         try:
             with KafkaClient(self._options.client) as client:
-                client.commit_offsets(self._options.group, from_json(end))
+                client.commit_offsets(self._options.group, offsets)
+            self._told = offsets
         except PipelineError as error:
             log.warning("progress was not committed to group %s: %s", self._options.group, error)
 

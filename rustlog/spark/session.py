@@ -36,6 +36,9 @@ DEFAULTS = {
 }
 """What a session has unless something else is asked for."""
 
+LOCAL_DEFAULTS = {"spark.sql.shuffle.partitions": "8"}
+"""On one machine: the usual 200 are 200 files of state for every micro-batch."""
+
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = """\
 # What a session of rustlog says: errors, to stderr.
@@ -81,12 +84,13 @@ def open_session(
         raise NoSpark() from None
     from rustlog.spark import register
 
-    settings = {**DEFAULTS, **(conf or {})}
+    master = master or DEFAULT_MASTER
+    settings = {**DEFAULTS, **(LOCAL_DEFAULTS if _is_local(master) else {}), **(conf or {})}
     settings[_JAVA_OPTIONS] = _with_logging(settings.get(_JAVA_OPTIONS, ""), level)
-    builder = SparkSession.builder.appName(name).master(master or DEFAULT_MASTER)
+    builder = SparkSession.builder.appName(name).master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _environment_for_start(master or DEFAULT_MASTER):
+    with _environment_for_start(master):
         spark = builder.getOrCreate()
     # An error is raised; that PySpark logs it as well, with all of Java's stack, helps nobody.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -118,7 +122,7 @@ def _environment_for_start(master: str) -> Iterator[None]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     before = {each: os.environ.get(each) for each in ("JAVA_HOME", "SPARK_LOCAL_IP")}
     os.environ["JAVA_HOME"] = str(java_home(find_java()))
-    if master.startswith("local"):
+    if _is_local(master):
         # Otherwise Spark looks for an address of this machine, warns, and is reachable from outside.
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
@@ -129,6 +133,10 @@ def _environment_for_start(master: str) -> Iterator[None]:
                 os.environ.pop(variable, None)
             else:
                 os.environ[variable] = value
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
 
 
 def _with_logging(java_options: str, level: str) -> str:

@@ -141,8 +141,13 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
             publisher.publish(self._batch, _staged(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        if self._staging is not None:
-            self._staging.discard(str(self._batch), _names(messages))
+        staging = self._staging
+        if staging is None:
+            return
+        staging.discard(str(self._batch), _names(messages))
+        if self._options.batch is None and staging.plan(str(self._batch)) is None:
+            # Tasks that were killed have told nobody what they left behind.
+            staging.forget_all()
 
 
 class StreamWriter(_Writing, DataSourceStreamArrowWriter):

@@ -35,7 +35,7 @@ def write_documents(files: IFiles, documents: Mapping[PurePath, Mapping[str, Any
             file = files.open(_temporary(path), create=True)
             opened.append(file)
             file.truncate(0)
-            file.append([_encode(members)])
+            file.append([encode_document(members)])
         for error in files.sync_many(opened).values():
             raise error
     finally:
@@ -69,7 +69,8 @@ def _temporary(path: PurePath) -> PurePath:
     return path.with_name(path.name + TEMPORARY_SUFFIX)
 
 
-def _encode(members: Mapping[str, Any]) -> bytes:
+def encode_document(members: Mapping[str, Any]) -> bytes:
+    """The content of a file that says this."""
     checksum = crc32c(orjson.dumps(members))
     return orjson.dumps({**members, _CHECKSUM: checksum}, option=orjson.OPT_INDENT_2) + b"\n"
 

@@ -49,6 +49,20 @@ def is_slice(part: Part) -> bool:
     return not isinstance(part, (bytes, bytearray, memoryview))
 
 
+def part_size(part: Part) -> int:
+    """Its bytes."""
+    return cast(ISlice, part).size if is_slice(part) else len(cast(Buffer, part))
+
+
+def part_content(part: Part) -> Buffer:
+    """
+    The same as a buffer.
+
+    @raise OSError: it can not be read.
+    """
+    return cast(ISlice, part).buffer() if is_slice(part) else cast(Buffer, part)
+
+
 def release(answer: Answer) -> None:
     """It will not be sent."""
     if type(answer) is Parts:

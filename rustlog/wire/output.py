@@ -21,12 +21,18 @@ from zope.interface import implementer
 
 from rustlog.interfaces import ISlice
 from rustlog.log.batch import Buffer
-from rustlog.wire.answers import Part, Parts, is_slice
+from rustlog.wire.answers import Part, Parts, is_slice, part_content, part_size
 from rustlog.wire.budget import Pool
 from rustlog.wire.sendfile import FileSender, can_send_files
 
 CHUNK_BYTES = 128 * 1024
 """What is given to a transport at once; more than the amount at which it calls itself full."""
+
+SENDFILE_FROM_BYTES = 64 * 1024
+"""
+An answer below this size is sent as one buffer.  Copying it costs less than waiting for the socket before
+and behind a region of a file does.
+"""
 
 
 @define(eq=False)
@@ -104,6 +110,10 @@ class OutputQueue:
 
     def write_parts(self, parts: Sequence[Part]) -> None:
         """The same for buffers and slices; the latter are released when they are sent."""
+        size = sum(map(part_size, parts))
+        if size < SENDFILE_FROM_BYTES:
+            self._write_joined(parts, size)
+            return
         for part in parts:
             if is_slice(part):
                 whole = cast(ISlice, part)
@@ -113,6 +123,20 @@ class OutputQueue:
             else:
                 self.write(cast(Buffer, part))
         self._notice()
+
+    def _write_joined(self, parts: Sequence[Part], size: int) -> None:
+        try:
+            whole = b"".join(map(part_content, parts))
+            if len(whole) < size:
+                raise OSError("the file ends before the region")
+        except OSError as error:
+            self._give_up(error)
+        else:
+            self.write(whole)
+        finally:
+            for part in parts:
+                if is_slice(part):
+                    cast(ISlice, part).release()
 
     def _enqueue(self, data: Buffer) -> None:
         self._queue.append(_Piece(memoryview(data), len(data)))
@@ -209,14 +233,17 @@ class OutputQueue:
         try:
             content = memoryview(whole.buffer())
         except OSError as error:
-            # The client has heard how much will come: there is no way to tell it anything else.
-            self._log.error("what a client is to be sent can not be read: {error}", error=error)
             whole.release()
-            self._is_paused = True
-            self._transport.abortConnection()
+            self._give_up(error)
             return
         self._queue.appendleft(_Piece(content[position:], len(content), whole))
         self._pool.take(len(content))
+
+    def _give_up(self, error: OSError) -> None:
+        """The client has heard how much will come: there is no way to tell it anything else."""
+        self._log.error("what a client is to be sent can not be read: {error}", error=error)
+        self._is_paused = True
+        self._transport.abortConnection()
 
     def _file_moved(self, sender: FileSender) -> None:
         """Some of a file was sent, or all of it, or it can not be sent that way, or the socket is full."""

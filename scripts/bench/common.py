@@ -135,6 +135,7 @@ class Broker:
     """A daemon as users start it, with its own process."""
 
     def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
         self._log_path = directory / "broker.log"
         twistd = Path(sys.executable).with_name("twistd")
         command = [
@@ -233,6 +234,17 @@ def temporary_directory() -> Iterator[Path]:
     """A directory that goes away again."""
     with tempfile.TemporaryDirectory(prefix="rustlog-bench-") as name:
         yield Path(name)
+
+
+def warm_memory(gigabytes: float) -> None:
+    """
+    Write a file of that size, and remove it.  A virtual machine gets memory from its host when it touches it
+    for the first time, which costs several times what writing does, and would be counted as the broker's.
+    """
+    piece = bytes(MIB)
+    with temporary_directory() as directory, (directory / "warm").open("wb", buffering=0) as file:
+        for _ in range(int(gigabytes * 1e9 / MIB)):
+            file.write(piece)
 
 
 # -- the client --------------------------------------------------------------------

@@ -115,6 +115,20 @@ class ReadTests(RealFilesCase):
         self.assertEqual(self.file.read(0, 4, wait=False), b"0123")
         self.assertEqual(self.file.read(6, 100, wait=False), b"6789")
 
+    def test_small_reads_are_one_call(self) -> None:
+        """What is small and in memory is read by the call that finds that out."""
+
+        def preadv(descriptor: int, buffers: list[bytearray], position: int, flags: int) -> int:
+            buffers[0][:] = b"0123456789"[position : position + len(buffers[0])]
+            return len(buffers[0])
+
+        self.answer(0)
+        self.patch(os, "preadv", preadv)
+        self.patch(os, "pread", self.fail)
+        content = self.file.read(2, 4, wait=False)
+        self.assertEqual(content, b"2345")
+        self.assertIsInstance(content, bytes)
+
     def test_system_that_can_not_tell(self) -> None:
         """A filesystem that does not know what is in memory is simply read, and not asked again."""
         self.answer(OSError(errno.EOPNOTSUPP, "unknown"))

@@ -95,7 +95,8 @@ class ReadOptionsTests(BadOptions):
         """Settings of a Kafka client that mean something reach the client; others do no harm."""
         options = reading(
             kafka__client__id="me", kafka__request__timeout__ms="1500",
-            kafka__isolation__level="read_committed", kafka__fetch__min__bytes="1", kafka__group__id="g", groupIdPrefix="p",
+            kafka__isolation__level="read_committed", kafka__fetch__min__bytes="1",
+            kafka__group__id="g", groupIdPrefix="p",
         )  # fmt: skip
         assert options.client is not None
         self.assertEqual((options.client.client_id, options.client.request_seconds), ("me", 1.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -76,6 +77,8 @@ ROWS = {0: [b"a", b"b", b"c"], 1: [b"d", b"e"]}
 
 class PublishingTests(SynchronousTestCase):
     def setUp(self) -> None:
+        # Only a machine that loses its power tells the difference, and there are thousands of them here.
+        self.patch(os, "fsync", lambda handle: None)
         self.broker = FakeBroker(orders=2)
         self.location = self.mktemp()
 

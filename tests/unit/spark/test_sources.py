@@ -74,7 +74,8 @@ class BatchTests(SourceCase):
 
     def test_unknown(self) -> None:
         """What is not there is an error that names what is."""
-        error: Exception = self.assertRaises(TopicNotFound, self.source(options(subscribe="order")).partitions)
+        misspelt = self.source(options(subscribe="order"))
+        error: Exception = self.assertRaises(TopicNotFound, misspelt.partitions)
         self.assertIn("did you mean orders?", str(error))
         assigned = self.source(options(assign='{"orders":[0,7]}'))
         error = self.assertRaises(NoSuchPartition, assigned.partitions)

@@ -70,7 +70,10 @@ class SocketTransport(Connection):
 
 
 class SendFileCase(SynchronousTestCase):
+    sendfile_from_bytes = 0
+
     def setUp(self) -> None:
+        self.patch(output, "SENDFILE_FROM_BYTES", self.sendfile_from_bytes)
         self.content = os.urandom(3_000_000)
         path = self.mktemp()
         with open(path, "wb") as file:
@@ -166,6 +169,37 @@ class FileTests(SendFileCase):
     def test_is_a_producer(self) -> None:
         """It does what transports expect of a producer."""
         verifyObject(IPullProducer, FileSender(self.transport, self.slice(0, 1), (self.file, 0), list))
+
+
+class SmallAnswerTests(SendFileCase):
+    """Answers that are not worth a C{sendfile}."""
+
+    sendfile_from_bytes = output.SENDFILE_FROM_BYTES
+
+    def test_one_buffer(self) -> None:
+        """A small answer is sent as a whole, and its slices are given back at once."""
+        small = self.slice(10, 500)
+        self.output.write_parts([b"<", small, b">"])
+        self.transport.doWrite()
+        self.assertEqual(self.read(), b"<" + self.content[10:510] + b">")
+        self.assertEqual([small.reads, small.released, self.pool.used], [1, 1, 0])
+
+    def test_behind_a_large_one(self) -> None:
+        """It waits for its turn, with its memory accounted for."""
+        large, small = self.slice(0, 3_000_000), self.slice(3, 4)
+        self.output.write_parts([b"<", large, b">"])
+        self.transport.turn()
+        self.output.write_parts([b"(", small, b")"])
+        self.assertEqual((small.released, self.pool.used), (1, 7))
+        self.assertEqual(self.read_all(), b"<" + self.content + b">(" + self.content[3:7] + b")")
+        self.assertEqual(self.pool.used, 0)
+
+    def test_file_too_short(self) -> None:
+        """A file that lacks what it should have ends the connection: the client must not go on without it."""
+        beyond = self.slice(len(self.content) - 10, 20)
+        self.output.write_parts([b"<", beyond])
+        self.assertTrue(self.transport.aborted)
+        self.assertEqual(beyond.released, 1)
 
 
 class TroubleTests(SendFileCase):
