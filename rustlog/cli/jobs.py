@@ -122,6 +122,7 @@ def replay(session: Session) -> int:
             bytes_per_second=said.rate_bytes,
             codec=job.codec(),
             appends=said.append,
+            config=dict(said.set),
         )
         plan = plan_replay(options)
         if said.plan:
@@ -387,6 +388,7 @@ def _copying(session: Session, job: _Job, name: str) -> dict[str, Any]:
         "partitions": said.partitions,
         "codec": job.codec(),
         "appends": said.append,
+        "config": dict(said.set),
     }
 
 

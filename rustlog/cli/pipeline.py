@@ -93,6 +93,14 @@ def _add_delivery(parser: ArgumentParser) -> None:
         "--append", action="store_true", help="the target may have records; put these behind them"
     )
     parser.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of topics that are made; may be repeated [default: retention.ms=-1]",
+    )
+    parser.add_argument(
         "--state",
         metavar="FILE",
         help="where the job remembers who it is [default: one below ~/.local/state/rustlog]",

@@ -106,6 +106,7 @@ def replay(
     bytes_per_second: float | None = None,
     codec: Codec = Codec.NONE,
     appends: bool = False,
+    config: Mapping[str, str] | None = None,
 ) -> list[Delivered]:
     """
     Send what was archived, as far as it is not there yet; see L{rustlog.spark.jobs.replay}.
@@ -123,6 +124,7 @@ def replay(
         bytes_per_second=bytes_per_second,
         codec=codec,
         appends=appends,
+        config=config or {},
     )
     plan = replaying.plan_replay(options)
     begun = replaying.begin(options, plan)
@@ -160,6 +162,7 @@ def rekey(
     partitions: int | None = None,
     codec: Codec = Codec.NONE,
     appends: bool = False,
+    config: Mapping[str, str] | None = None,
 ) -> list[Delivered]:
     """
     Copy a topic by another key; see L{rustlog.spark.jobs.rekey}.
@@ -175,6 +178,7 @@ def rekey(
         partitions=partitions,
         codec=codec,
         appends=appends,
+        config=config or {},
         key=key,
     )
     plan = plan_copy(source, topic, target, partitions)
@@ -195,6 +199,7 @@ def compact(
     partitions: int | None = None,
     codec: Codec = Codec.NONE,
     appends: bool = False,
+    config: Mapping[str, str] | None = None,
 ) -> list[Delivered]:
     """The last value of each key into another topic; see L{rustlog.spark.jobs.compact}."""
     options = CopyOptions(
@@ -205,6 +210,7 @@ def compact(
         partitions=partitions,
         codec=codec,
         appends=appends,
+        config=config or {},
     )
     begun, plan = compacting.begin_compact(options, plan_copy(source, topic, target, partitions))
     if begun.is_finished:

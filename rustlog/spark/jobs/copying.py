@@ -5,10 +5,10 @@ first time, so that it can be called again and goes on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from rustlog.environment.files import RealFiles
 from rustlog.log.codecs import Codec
@@ -25,6 +25,7 @@ from rustlog.spark.settings import ClientSettings
 class CopyOptions:
     """
     @ivar partitions: of the target; C{None}: as many as it has, or else as the source has.
+    @ivar config: of a target that is made.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class CopyOptions:
     partitions: int | None = None
     codec: Codec = Codec.NONE
     appends: bool = False
+    config: Mapping[str, str] = field(factory=dict)
 
 
 @frozen
@@ -82,8 +84,9 @@ def begin_copy(
         fixed = {options.topic: [[each.start, each.end] for each in plan.extents]}
         with KafkaClient(options.settings) as client:
             targets = {options.target: plan.partitions}
+            exactly = options.partitions is not None
             state = prepare(
-                client, job, asked, targets, fixed, options.appends, exactly=options.partitions is not None
+                client, job, asked, targets, fixed, options.appends, config=options.config, exactly=exactly
             )
         write_state(files, path, state)
     same_request(state, job, asked, path)

@@ -38,6 +38,7 @@ class ReplayOptions:
 
     @ivar topics: none: all that the archive has.
     @ivar renamed: names of targets, where they are not the same.
+    @ivar config: of topics that are made.
     @ivar records_per_second: of all partitions together; C{None}: as fast as it goes.
     """
 
@@ -50,6 +51,7 @@ class ReplayOptions:
     bytes_per_second: float | None = None
     codec: Codec = Codec.NONE
     appends: bool = False
+    config: Mapping[str, str] = field(factory=dict)
 
     def target(self, topic: str) -> str:
         return self.renamed.get(topic, topic)
@@ -214,7 +216,7 @@ def begin(options: ReplayOptions, plan: ReplayPlan) -> JobState:
         same_request(state, "replay", asked, path)
         return state
     with KafkaClient(options.settings) as client:
-        state = prepare(client, "replay", asked, targets, {}, options.appends)
+        state = prepare(client, "replay", asked, targets, {}, options.appends, config=options.config)
     write_state(files, path, state)
     return state
 

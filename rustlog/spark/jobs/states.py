@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 FORMAT = "rustlog-delivery"
 VERSION = 1
 
+KEPT = {"retention.ms": "-1"}
+"""
+What topics are made with.  Records keep their timestamps: by the broker's own rules, old ones would be
+deleted as soon as they have come, and nobody could tell how far the job was.
+"""
+
 _converter = cattrs.Converter()
 
 
@@ -91,6 +97,7 @@ def prepare(
     fixed: dict[str, list[list[int]]],
     appends: bool,
     *,
+    config: Mapping[str, str] | None = None,
     exactly: bool = False,
 ) -> JobState:
     """
@@ -98,11 +105,12 @@ def prepare(
 
     @param targets: how many partitions each gets, if it does not exist.
     @param appends: whether they may have records.
+    @param config: of topics that are made.
     @param exactly: whether those that exist must have that many; otherwise they may have more.
     @raise JobFailed: they have, or have other partitions.
     """
     begins = {
-        topic: _ends(client, topic, partitions, exactly) for topic, partitions in sorted(targets.items())
+        topic: _ends(client, topic, partitions, exactly, config or {}) for topic, partitions in sorted(targets.items())
     }
     for topic, ends in begins.items():
         if any(ends) and not appends:
@@ -113,11 +121,13 @@ def prepare(
     return JobState(job, dict(asked), producer.producer_id, producer.epoch, begins, fixed)
 
 
-def _ends(client: KafkaClient, topic: str, partitions: int, exactly: bool) -> list[int]:
+def _ends(
+    client: KafkaClient, topic: str, partitions: int, exactly: bool, config: Mapping[str, str]
+) -> list[int]:
     try:
         found = client.topic(topic).partitions
     except TopicNotFound:
-        client.create_topic(topic, partitions, exists_ok=True)
+        client.create_topic(topic, partitions, config={**KEPT, **config}, exists_ok=True)
         found = partitions
     if found < partitions or (exactly and found != partitions):
         raise JobFailed(
