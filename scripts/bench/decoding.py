@@ -130,8 +130,8 @@ def _partition(rows: pa.RecordBatch) -> int:
 def _rows(record_bytes: int, size: int) -> pa.RecordBatch:
     """Keys of nine bytes, and values of chance."""
     number = size // record_bytes
-    random = os.urandom(record_bytes * 1000)
-    values = [random[at : at + record_bytes // 2] * 2 for at in range(0, 400 * record_bytes, record_bytes // 2)]
+    half = record_bytes // 2
+    values = [os.urandom(half) * 2 for _ in range(1000)]  # which shrink to a half
     return pa.RecordBatch.from_pydict(
         {
             "key": pa.array([b"k%08d" % each for each in range(number)], pa.binary()),
