@@ -18,10 +18,11 @@ import pyarrow as pa
 from rustlog.log.batch import Buffer
 from rustlog.model import MAX_OFFSET
 from rustlog.spark.assembling import Assembly
-from rustlog.spark.batches import Aborted, chosen_batches
+from rustlog.spark.batches import choose, find_batches
 from rustlog.spark.chunks import chunks
 from rustlog.spark.columns import DEFAULT_COLUMNS, schema_of
 from rustlog.spark.scanning import scan
+from rustlog.spark.transactions import Aborted
 
 ROWS_MAX = 32 * 1024
 """So many rows become one Arrow batch: their numbers fit the processor's cache."""
@@ -54,11 +55,9 @@ def decode(
     @raise BadOption: there is no such column.
     """
     schema = schema_of(columns)
-    chosen = chosen_batches(
-        buffer, topic, partition,
-        from_offset=from_offset, to_offset=to_offset, aborted=aborted, may_be_cut_off=may_be_cut_off,
-    )  # fmt: skip
-    for chunk in chunks(buffer, chosen, topic, partition):
+    found = find_batches(buffer, topic, partition, may_be_cut_off=may_be_cut_off)
+    chosen = choose(found, from_offset=from_offset, to_offset=to_offset, aborted=aborted)
+    for chunk in chunks(chosen):
         assembly = Assembly(chunk, schema)
         for owners, fields in scan(chunk, assembly.depth, rows_max):
             rows = assembly.rows(fields, owners, from_offset, to_offset)

@@ -4,13 +4,12 @@ Offsets to rows, through a broker.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from rustlog.model import TopicPartition
-from rustlog.spark.batches import all_batches
+from rustlog.spark.batches import find_batches
 from rustlog.spark.columns import DEFAULT_COLUMNS
 from rustlog.spark.decoding import ROWS_MAX, decode
 from rustlog.spark.errors import CorruptLog, DataLost
@@ -59,9 +58,8 @@ def read_offsets(
 
 def _next_offset(fetched: Fetched, partition: TopicPartition) -> int | None:
     """Behind the last whole batch; C{None} if there is none."""
-    batches = all_batches(fetched.data, partition.topic, partition.partition, may_be_cut_off=True)
-    last = deque(batches, maxlen=1)
-    return last[0][1].next_offset if last else None
+    batches = find_batches(fetched.data, partition.topic, partition.partition, may_be_cut_off=True)
+    return int(batches.last_offsets[-1]) + 1 if len(batches) else None
 
 
 def _more(

@@ -1,4 +1,4 @@
-"""A stream into a topic whose driver, workers and broker are killed again and again; and a Spark without a Java."""
+"""A stream into a topic whose driver, workers and broker are killed; and a Spark without a Java."""
 
 from __future__ import annotations
 
@@ -122,6 +122,7 @@ class Copying:
 
     def start_again(self) -> None:
         self.job.kill()
+        assert self.lives < 2 * KILLS + 3, self.job.describe()
         self.job = self.start()
         self.lives += 1
 

@@ -21,7 +21,7 @@ from rustlog.log.batch import (
 from rustlog.log.codecs import Codec
 from rustlog.log.records import build
 from rustlog.model import Record
-from rustlog.spark import batches, chunks
+from rustlog.spark import chunks, payloads
 from rustlog.spark.columns import COLUMNS, schema_of
 from rustlog.spark.errors import BadOption, CorruptLog, NotRepresentable, PipelineError
 from tests.unit.log import reference
@@ -248,7 +248,7 @@ class DamageTests(EveryWay):
 
     def test_random_content(self) -> None:
         """Any bytes with a right checksum end in an error, or in rows."""
-        self.patch(batches, "DECOMPRESSED_BYTES_MAX", 2**20)
+        self.patch(payloads, "DECOMPRESSED_BYTES_MAX", 2**20)
 
         @EXAMPLES
         @given(st.binary(max_size=200), st.integers(-1, 30), st.sampled_from(Codec))
@@ -303,7 +303,7 @@ class DamageTests(EveryWay):
 
     def test_damaged_compression(self) -> None:
         """What does not decompress is damage, at the offset of its batch."""
-        self.patch(batches, "DECOMPRESSED_BYTES_MAX", 2**20)
+        self.patch(payloads, "DECOMPRESSED_BYTES_MAX", 2**20)
         for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, 5):
             log = reference.batch(b"nothing", record_count=1, base_offset=12, attributes=codec)
             error = self.assertRaises(CorruptLog, decoded, log)
