@@ -12,7 +12,6 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from rustlog.spark import native
 from tests.unit.spark.harness import compiled
 
-
 ROOT = Path(__file__).parents[3]
 
 
