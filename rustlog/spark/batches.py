@@ -125,6 +125,14 @@ def find_batches(buffer: Buffer, topic: str, partition: int, *, may_be_cut_off: 
     return batches
 
 
+def all_batches(
+    buffer: Buffer, topic: str, partition: int, *, may_be_cut_off: bool = False
+) -> Iterator[tuple[int, RecordBatch]]:
+    """The same, one by one, and where each begins."""
+    batches = find_batches(buffer, topic, partition, may_be_cut_off=may_be_cut_off)
+    return zip(batches.positions.tolist(), batches, strict=True)
+
+
 def _batches(topic: str, partition: int, view: memoryview, found: list[int]) -> Batches:
     positions, data = np.array(found, np.int64), np.frombuffer(view, np.uint8)
     headers = data[positions[:, None] + np.arange(HEADER_SIZE)].view(HEADER)[:, 0]

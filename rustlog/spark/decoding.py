@@ -5,8 +5,8 @@ From record batches to Arrow, by columns.
         ...
 
 No record is touched by itself.  For the batches of a few megabytes at a time, all records are found
-(L{rustlog.spark.chains}); then each field of all of them is read at once; keys and values are copied once, by
-Arrow. Where the C decoder is at hand (L{rustlog.spark.native}), it does the first two.
+(L{rustlog.spark.chains}); then each field of all of them is read at once (L{rustlog.spark.fields}); keys and
+values are copied once.  Where the C decoder is at hand (L{rustlog.spark.native}), it does all three.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def decode(
     @param aborted: transactions whose records nobody should see: (producer id, first offset).
     @param may_be_cut_off: whether the last batch may be incomplete, as in a fetch; it is left out then.
     @raise CorruptLog: from the iterator, when it gets there; with topic, partition and offset.
-    @raise NotRepresentable: a time does not fit the column C{timestamp}, or a header's name that of
-        C{headers}.
+    @raise NotRepresentable: a time does not fit the column C{timestamp}.
     @raise BadOption: there is no such column.
     """
     schema = schema_of(columns)

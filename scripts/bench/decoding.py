@@ -3,7 +3,8 @@
 How fast record batches become Arrow columns, and columns batches; one core, from memory to memory.
 
 The plain decoder makes one object for each record; numpy and C make columns.  C is measured where
-there is a compiler; it is compiled into a temporary directory.
+there is a compiler; it is compiled into a temporary directory.  Beside them, Arrow reads the same rows
+from Parquet.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from common import MIB, Report, Row, arguments, median_rows
 
 from rustlog.log import records
@@ -25,7 +27,7 @@ from rustlog.log.batch import split_batches
 from rustlog.log.codecs import Codec
 from rustlog.model import Record
 from rustlog.spark import native
-from rustlog.spark.decoding import decode
+from rustlog.spark.decoding import ROWS_MAX, decode
 from rustlog.spark.encoding import encode
 from rustlog.spark.partitioning import Partitioner
 
@@ -52,7 +54,8 @@ def main(options: argparse.Namespace) -> None:
             for codec in (Codec.NONE, Codec.LZ4) if batch_bytes == 64 * 1024 else (Codec.NONE,):
                 log = _log(rows, batch_bytes, codec)
                 named = f"decode, {title}" + (", lz4" if codec else "")
-                report.table(named, _measure(ways, log, rows.num_rows, rows.nbytes, rounds))
+                all_ways = {**ways, "Parquet, snappy": _parquet(log)}
+                report.table(named, _measure(all_ways, log, rows.num_rows, rows.nbytes, rounds))
         _report_encoding(report, size, rounds)
     report.end()
 
@@ -68,6 +71,20 @@ def _with(compiled: native.Native | None) -> Callable[[bytes], int]:
     def run(log: bytes) -> int:
         native.load = lambda: compiled  # type: ignore[assignment]
         return sum(rows.num_rows for rows in decode(log, topic="orders", partition=0))
+
+    return run
+
+
+def _parquet(log: bytes) -> Callable[[bytes], int]:
+    """What Arrow itself does, in one thread, with a file that has the same rows."""
+    file = pa.BufferOutputStream()
+    table = pa.Table.from_batches(decode(log, topic="orders", partition=0))
+    pq.write_table(table, file, compression="snappy")
+    content = file.getvalue()
+
+    def run(_: bytes) -> int:
+        parts = pq.ParquetFile(pa.BufferReader(content)).iter_batches(ROWS_MAX, use_threads=False)
+        return sum(rows.num_rows for rows in parts)
 
     return run
 

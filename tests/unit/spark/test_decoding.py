@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.errors import RustlogError
 from rustlog.log import records as pure
@@ -22,6 +23,7 @@ from rustlog.log.codecs import Codec
 from rustlog.log.records import build
 from rustlog.model import Record
 from rustlog.spark import chunks, payloads
+from rustlog.spark.batches import all_batches
 from rustlog.spark.columns import COLUMNS, schema_of
 from rustlog.spark.errors import BadOption, CorruptLog, NotRepresentable, PipelineError
 from tests.unit.log import reference
@@ -345,3 +347,15 @@ class ArrowTests(EveryWay):
         table = decoded(log_of([[ORDERS[0], Record(b"", None, (("h", b""),), NOW)]]))
         self.assertEqual(table["headers"].to_pylist(), [None, [{"key": "h", "value": b""}]])
         self.assertIsInstance(table["headers"].type, pa.ListType)
+
+
+class BatchesTests(SynchronousTestCase):
+    """Batches one by one."""
+
+    def test_places(self) -> None:
+        """Each comes with the place where it begins, as it is."""
+        log = log_of([ORDERS, ORDERS[:2]])
+        found = list(all_batches(log + log[:70], "orders", 3, may_be_cut_off=True))
+        self.assertEqual([batch.base_offset for _, batch in found], [0, 5])
+        for position, batch in found:
+            self.assertEqual(batch.buffer, log[position : position + batch.size])
