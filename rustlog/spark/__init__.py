@@ -15,6 +15,7 @@ The plane below Spark itself, in terms of Arrow and bytes:
     L{reading <rustlog.spark.reading>}             a range of offsets, from a broker, as Arrow
     L{files <rustlog.spark.files>}                 data directories, without a broker
     L{ranges <rustlog.spark.ranges>}               pieces of files, which can be sent to workers
+    L{native <rustlog.spark.native>}               the inner loops of decoding, in C
     =============================================  ======================================================
 """
 

@@ -1,78 +1,149 @@
 """
-The batches in a fetch or in a part of a file: found, checked, and chosen.
+The batches in a fetch or in a part of a file: found, and chosen, all at once.
 
-Every batch that is handed on has its checksum verified.  Left out are batches outside the wanted offsets,
-control batches, and those of transactions that were aborted: a fetch of committed data comes with a list of
-such transactions (producer id, first offset), each of which ends at the producer's next abort marker.
+Logs of small batches have a lot of them, so that there are only two loops over batches: one finds where they
+begin, the other compares checksums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
+from typing import Any
 
-from rustlog.errors import RustlogError
-from rustlog.log.batch import (
-    CONTROL_BIT,
-    HEADER,
-    HEADER_SIZE,
-    MAGIC,
-    PREFIX_SIZE,
-    TRANSACTIONAL_BIT,
-    Buffer,
-    RecordBatch,
-)
-from rustlog.log.codecs import decompress
+import numpy as np
+from attrs import frozen
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from rustlog.log.batch import CODEC_MASK, HEADER_SIZE, MAGIC, PREFIX_SIZE, Buffer, RecordBatch
 from rustlog.model import MAX_OFFSET
 from rustlog.spark.errors import CorruptLog
+from rustlog.spark.transactions import TRANSACTION_BITS, Aborted, Transactions
+from rustlog.spark.varints import Numbers
 
-Aborted = Iterable[tuple[int, int]]
-"""Producer id and first offset of each transaction."""
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"), ("batch_length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"),
+        ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", ">i4"), ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"), ("producer_id", ">i8"), ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"), ("record_count", ">i4"),
+    ]
+)  # fmt: skip
+"""That of L{rustlog.log.batch}, for many of them."""
 
-RECORD_BYTES_MIN = 7
-"""One byte each for size, attributes, two deltas, two sizes and the number of headers."""
-
-DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""What a compressed batch may become here: brokers of others admit larger ones than ours."""
-
-_TRANSACTIONS = TRANSACTIONAL_BIT | CONTROL_BIT
-_MARKER = Struct(">hh")
-_ABORT = 0
+_LENGTH = Struct(">8xi")
+_CRC_FROM = 21
 
 
-def all_batches(
-    buffer: Buffer, topic: str, partition: int, *, may_be_cut_off: bool = False
-) -> Iterator[tuple[int, RecordBatch]]:
+@frozen
+class Batches:
     """
-    The batches that stand back to back, and where each begins; without copying, and unchecked.
+    Some batches in a buffer.
+
+    @ivar positions: where each begins.
+    @ivar headers: an array of L{HEADER}.
+    """
+
+    topic: str
+    partition: int
+    view: memoryview
+    positions: Numbers
+    headers: Any
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, which: slice | Numbers) -> Batches:
+        """Some of them."""
+        return Batches(self.topic, self.partition, self.view, self.positions[which], self.headers[which])
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        """Each by itself, without copying."""
+        for begin, end in zip(self.positions.tolist(), self.ends.tolist(), strict=True):
+            yield RecordBatch(self.view[begin:end])
+
+    def field(self, name: str) -> Numbers:
+        """Of the header of each."""
+        numbers: Numbers = self.headers[name].astype(np.int64)
+        return numbers
+
+    @property
+    def ends(self) -> Numbers:
+        """Behind each."""
+        return self.positions + self.field("batch_length") + PREFIX_SIZE
+
+    @property
+    def last_offsets(self) -> Numbers:
+        """Of each, as far as it says so itself."""
+        return self.field("base_offset") + self.field("last_offset_delta")
+
+    @property
+    def is_compressed(self) -> NDArray[np.bool_]:
+        """Of each."""
+        return (self.field("attributes") & CODEC_MASK) != 0
+
+    def corrupt(self, number: int, reason: str) -> CorruptLog:
+        """What to say of one of them."""
+        return CorruptLog(self.topic, self.partition, int(self.headers["base_offset"][number]), reason)
+
+    def verify(self) -> None:
+        """
+        Compare the checksums.
+
+        @raise CorruptLog: one is wrong.
+        """
+        begins, ends, sums = self.positions + _CRC_FROM, self.ends, self.headers["crc"]
+        bounds = zip(begins.tolist(), ends.tolist(), sums.tolist(), strict=True)
+        for number, (begin, end, expected) in enumerate(bounds):
+            if crc32c(self.view[begin:end]) != expected:
+                raise self.corrupt(number, "the checksum of the batch does not match")
+
+
+def find_batches(buffer: Buffer, topic: str, partition: int, *, may_be_cut_off: bool = False) -> Batches:
+    """
+    The batches that stand back to back, without copying, and unchecked.
 
     @param may_be_cut_off: whether the last one may be incomplete, and is left out then: what is fetched may
         end anywhere.
     @raise CorruptLog: there is something else.
     """
-    view = memoryview(buffer)
-    position, end, offset = 0, len(view), -1
-    while position < end:
-        left = end - position
-        if left < HEADER_SIZE:
-            if may_be_cut_off:
-                return
-            raise CorruptLog(topic, partition, offset, f"the last {left} bytes are less than a header")
-        fields = HEADER.unpack_from(view, position)
-        base_offset, size = fields[0], fields[1] + PREFIX_SIZE
-        if fields[3] != MAGIC:
-            raise CorruptLog(topic, partition, base_offset, _wrong_magic(fields[3]))
-        if size < HEADER_SIZE:
-            raise CorruptLog(topic, partition, base_offset, f"a batch claims to have {size} bytes")
-        if size > left:
-            if may_be_cut_off:
-                return
-            raise CorruptLog(
-                topic, partition, base_offset, f"a batch claims {size} bytes where {left} are left"
-            )
-        batch = RecordBatch(view[position : position + size])
-        yield position, batch
-        position, offset = position + size, batch.next_offset
+    view, position, found, unpack = memoryview(buffer), 0, [], _LENGTH.unpack_from
+    last = len(view) - HEADER_SIZE
+    while position <= last:
+        size = unpack(view, position)[0] + PREFIX_SIZE
+        if size < HEADER_SIZE or position + size > len(view):
+            break
+        found.append(position)
+        position += size
+    batches = _batches(topic, partition, view, found)
+    _check_magic(batches)
+    if position < len(view):
+        problem = _problem_behind(batches, position, may_be_cut_off)
+        if problem is not None:
+            raise problem
+    return batches
+
+
+def all_batches(
+    buffer: Buffer, topic: str, partition: int, *, may_be_cut_off: bool = False
+) -> Iterator[tuple[int, RecordBatch]]:
+    """The same, one by one, and where each begins."""
+    batches = find_batches(buffer, topic, partition, may_be_cut_off=may_be_cut_off)
+    return zip(batches.positions.tolist(), batches, strict=True)
+
+
+def _batches(topic: str, partition: int, view: memoryview, found: list[int]) -> Batches:
+    positions, data = np.array(found, np.int64), np.frombuffer(view, np.uint8)
+    headers = data[positions[:, None] + np.arange(HEADER_SIZE)].view(HEADER)[:, 0]
+    return Batches(topic, partition, view, positions, headers)
+
+
+def _check_magic(batches: Batches) -> None:
+    magic = batches.headers["magic"]
+    wrong = np.flatnonzero(magic != MAGIC)
+    if wrong.size:
+        raise batches.corrupt(int(wrong[0]), _wrong_magic(int(magic[wrong[0]])))
 
 
 def _wrong_magic(magic: int) -> str:
@@ -81,94 +152,60 @@ def _wrong_magic(magic: int) -> str:
     return f"magic is {magic}, not {MAGIC}: there is no batch here"
 
 
-def chosen_batches(
-    buffer: Buffer,
-    topic: str,
-    partition: int,
+def _problem_behind(batches: Batches, position: int, may_be_cut_off: bool) -> CorruptLog | None:
+    """What is wrong with what stands behind the last whole batch, if anything is."""
+    left = len(batches.view) - position
+    if left < HEADER_SIZE:
+        offset = int(batches.last_offsets[-1]) + 1 if len(batches) else -1
+        problem = CorruptLog(
+            batches.topic, batches.partition, offset, f"the last {left} bytes are less than a header"
+        )
+        return None if may_be_cut_off else problem
+    batch = RecordBatch(batches.view[position:])
+    size = batch.header[1] + PREFIX_SIZE
+    reason = f"a batch claims {size} bytes where {left} are left"
+    if batch.magic != MAGIC:
+        reason = _wrong_magic(batch.magic)
+    elif may_be_cut_off and size > left:
+        return None
+    return CorruptLog(batches.topic, batches.partition, batch.base_offset, reason)
+
+
+def choose(
+    batches: Batches,
     *,
     from_offset: int = 0,
     to_offset: int = MAX_OFFSET,
     aborted: Aborted = (),
-    may_be_cut_off: bool = False,
     with_markers: bool = False,
-) -> Iterator[tuple[int, RecordBatch]]:
+) -> Batches:
     """
-    The batches, and where they begin, with records in [C{from_offset}, C{to_offset}), each checked.
+    Those that have records in [C{from_offset}, C{to_offset}) which may be seen.  Checksums are not compared.
 
+    @param aborted: (producer id, first offset) of transactions to be left out.
     @param with_markers: control batches are wanted, too.
-
-    @raise CorruptLog: at the first that is not right.
+    @raise CorruptLog: what the headers say does not go together.
     """
-    transactions = _Transactions(aborted, topic, partition)
-    last = -1
-    for position, batch in all_batches(buffer, topic, partition, may_be_cut_off=may_be_cut_off):
-        # One look at the header: this is done for every batch, and some are small.
-        base_offset, _, _, _, _, attributes, last_delta, *_, record_count = batch.header
-        if base_offset >= to_offset:
-            return
-        if base_offset + last_delta < from_offset:
-            continue
-        _check(batch, last, topic, partition)
-        last = base_offset + last_delta
-        if attributes & _TRANSACTIONS and transactions.exclude(batch, with_markers):
-            continue
-        if record_count:
-            yield position, batch
+    is_near = (batches.last_offsets >= from_offset) & (batches.field("base_offset") < to_offset)
+    near = batches if is_near.all() else batches[np.flatnonzero(is_near)]
+    _check_headers(near)
+    is_wanted = near.field("record_count") > 0
+    attributes = near.headers["attributes"]
+    if (attributes & TRANSACTION_BITS).any():
+        transactions = Transactions(aborted, near.topic, near.partition)
+        is_wanted &= [not transactions.exclude(batch, with_markers) for batch in near]
+    return near if is_wanted.all() else near[np.flatnonzero(is_wanted)]
 
 
-def _check(batch: RecordBatch, last: int, topic: str, partition: int) -> None:
-    base_offset, _, _, _, _, _, last_delta, *_, record_count = batch.header
-    reason = ""
-    if not batch.has_valid_crc():
-        reason = "the checksum of the batch does not match"
-    elif last_delta < 0 or base_offset <= last:
-        reason = "offsets do not ascend"
-    elif not 0 <= record_count <= last_delta + 1:
-        reason = f"{record_count} records do not fit {last_delta + 1} offsets"
-    if reason:
-        raise CorruptLog(topic, partition, batch.base_offset, reason)
-
-
-class _Transactions:
-    """Which producers are inside of an aborted transaction, while one goes along the log."""
-
-    def __init__(self, aborted: Aborted, topic: str, partition: int) -> None:
-        self._coming = sorted(aborted, key=lambda each: each[1], reverse=True)
-        self._open: set[int] = set()
-        self._place = topic, partition
-
-    def exclude(self, batch: RecordBatch, with_markers: bool) -> bool:
-        """Whether this one is a marker that is not wanted, or belongs to an aborted transaction."""
-        while self._coming and self._coming[-1][1] <= batch.last_offset:
-            self._open.add(self._coming.pop()[0])
-        if batch.is_control:
-            if batch.producer_id in self._open and self._is_abort(batch):
-                self._open.discard(batch.producer_id)
-            return not with_markers
-        return batch.is_transactional and batch.producer_id in self._open
-
-    def _is_abort(self, batch: RecordBatch) -> bool:
-        """The key of the only record of a control batch has a version and a type."""
-        payload = payload_of(batch, *self._place)
-        # size, attributes, timestamp delta, offset delta, key size: one byte each in a marker.
-        if len(payload) < 5 + _MARKER.size:
-            raise CorruptLog(*self._place, batch.base_offset, "a control batch has no marker")
-        return bool(_MARKER.unpack_from(payload, 5)[1] == _ABORT)
-
-
-def payload_of(batch: RecordBatch, topic: str, partition: int) -> Buffer:
-    """
-    The records of a batch as they are without compression.
-
-    @raise CorruptLog: they do not decompress, or there can not be so many.
-    """
-    payload: Buffer = batch.payload
-    if batch.codec:
-        try:
-            payload = decompress(batch.codec, payload, DECOMPRESSED_BYTES_MAX)
-        except RustlogError as error:
-            raise CorruptLog(topic, partition, batch.base_offset, str(error)) from None
-    if batch.record_count * RECORD_BYTES_MIN > len(payload):
-        reason = f"there are less than {batch.record_count} records in {len(payload)} bytes"
-        raise CorruptLog(topic, partition, batch.base_offset, reason)
-    return payload
+def _check_headers(batches: Batches) -> None:
+    deltas, counts = batches.field("last_offset_delta"), batches.field("record_count")
+    bases, lasts = batches.field("base_offset"), batches.last_offsets
+    ascends = deltas >= 0
+    ascends[1:] &= bases[1:] > lasts[:-1]
+    for is_right, reason in (
+        (ascends, "offsets do not ascend"),
+        ((counts >= 0) & (counts <= deltas + 1), "there are more records than offsets"),
+    ):
+        wrong = np.flatnonzero(~is_right)
+        if wrong.size:
+            raise batches.corrupt(int(wrong[0]), reason)

@@ -35,7 +35,7 @@ def refuse(request: str, code: ErrorCode, subject: object, message: str | None =
 def refuse_partition(request: str, code: ErrorCode, partition: TopicPartition) -> NoReturn:
     """The same about a partition."""
     if code in _MISSING:
-        raise TopicNotFound(str(partition))
+        raise TopicNotFound(partition.topic, partition.partition)
     refuse(request, code, partition)
 
 
@@ -82,7 +82,10 @@ class Cluster:
         @raise RequestRefused: nobody leads it at the moment.
         """
         if partition not in self._leaders:
-            self.metadata([partition.topic])
+            topic = self.metadata([partition.topic]).get(partition.topic)
+            known = [each.partition_index for each in topic.partitions] if topic is not None else []
+            if topic is not None and partition.partition not in known:
+                raise TopicNotFound(partition.topic, partition.partition)
         if partition not in self._leaders:
             refuse(METADATA.name, ErrorCode.leader_not_available, partition)
         return self._node(self._leaders[partition])

@@ -161,9 +161,11 @@ class TopicNotFound(BrokerError):
     """There is no such topic, or it has no such partition."""
 
     topic: str
+    partition: int | None = None
 
     def __str__(self) -> str:
-        return f"there is no topic {self.topic}"
+        which = "" if self.partition is None else f" with a partition {self.partition}"
+        return f"there is no topic {self.topic}{which}"
 
 
 @define(eq=False)

@@ -32,7 +32,8 @@ import pyarrow as pa
 
 from rustlog.log.batch import Buffer, build_batch
 from rustlog.spark.assembling import Assembly
-from rustlog.spark.chunks import Chunk, headers_of
+from rustlog.spark.batches import HEADER
+from rustlog.spark.chunks import Chunk
 from rustlog.spark.errors import CorruptLog
 from rustlog.spark.fields import NOT_READ, Fields
 from rustlog.spark.varints import Bytes, Numbers
@@ -128,5 +129,5 @@ def _find_wrong(data: Bytes, headers: Headers, offsets: Numbers, fields: Fields,
 def _chunk(topic: str, partition: int, data: Bytes, offsets: Numbers) -> Chunk:
     """What stands for a batch, of which only the base offset counts."""
     batch = build_batch(b"", record_count=len(offsets), base_timestamp=0, max_timestamp=0)
-    headers = headers_of([batch.at(int(offsets[0]), 0)])
+    headers = np.frombuffer(batch.at(int(offsets[0]), 0).buffer, HEADER)
     return Chunk(topic, partition, headers, data, np.zeros(1, np.int64), np.array([len(data)]))

@@ -29,11 +29,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
+import numpy as np
 from crc32c import crc32c
 
 from rustlog.log.batch import HEADER
 from rustlog.model import TopicPartition
-from rustlog.spark.batches import all_batches
+from rustlog.spark.batches import find_batches
 from rustlog.spark.errors import PipelineError, RequestRefused
 from rustlog.spark.kafka import EARLIEST, LATEST, KafkaClient
 from rustlog.spark.staging import Plan, PlannedPartition, StagedBatch, Staging, State
@@ -167,13 +168,17 @@ def appended(client: KafkaClient, plan: Plan, wanted: PlannedPartition) -> int:
     offset, count = max(first, wanted.start), 0
     while offset < end:
         fetched = client.fetch(target, offset, read_committed=False)
-        before = offset
-        for _, batch in all_batches(fetched.data, wanted.topic, wanted.partition, may_be_cut_off=True):
-            if batch.producer_id == plan.producer_id and batch.base_offset >= wanted.start:
-                count = batch.base_sequence + batch.last_offset_delta + 1
-            offset = batch.next_offset
-        if offset == before:
+        batches = find_batches(fetched.data, wanted.topic, wanted.partition, may_be_cut_off=True)
+        if not len(batches):
+            if len(fetched.data):
+                raise PipelineError(f"the batch at offset {offset} of {target} is larger than a fetch")
             break  # The last records before the end were compacted away.
+        is_own = batches.field("producer_id") == plan.producer_id
+        own = np.flatnonzero(is_own & (batches.field("base_offset") >= wanted.start))
+        if own.size:
+            sequences, deltas = batches.field("base_sequence"), batches.field("last_offset_delta")
+            count = int(sequences[own[-1]] + deltas[own[-1]]) + 1
+        offset = int(batches.last_offsets[-1]) + 1
     if not count and first > wanted.start:
         raise OutcomeUnknown(target, wanted.start, first)
     return count

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from rustlog.log.batch import RecordBatch
 from rustlog.model import MAX_OFFSET
-from rustlog.spark.batches import chosen_batches
+from rustlog.spark.batches import choose, find_batches
 from rustlog.spark.chunks import CHUNK_BYTES
 from rustlog.spark.columns import DEFAULT_COLUMNS, schema_of
 from rustlog.spark.decoding import ROWS_MAX, decode
@@ -100,12 +100,10 @@ def raw_batches(wanted: Range) -> Iterator[RecordBatch]:
         yield from _made_batches(wanted)
         return
     for piece in _pieces(wanted):
-        batches = chosen_batches(
-            piece, wanted.topic, wanted.partition,
-            from_offset=wanted.from_offset, to_offset=wanted.to_offset, with_markers=True,
-        )  # fmt: skip
-        for _, batch in batches:
-            yield batch
+        found = find_batches(piece, wanted.topic, wanted.partition)
+        chosen = choose(found, from_offset=wanted.from_offset, to_offset=wanted.to_offset, with_markers=True)
+        chosen.verify()
+        yield from chosen
 
 
 def _made_batches(wanted: Range) -> Iterator[RecordBatch]:

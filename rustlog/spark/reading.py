@@ -4,13 +4,12 @@ Offsets to rows, through a broker.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from rustlog.model import TopicPartition
-from rustlog.spark.batches import all_batches
+from rustlog.spark.batches import find_batches
 from rustlog.spark.columns import DEFAULT_COLUMNS
 from rustlog.spark.decoding import ROWS_MAX, decode
 from rustlog.spark.errors import CorruptLog, DataLost
@@ -20,6 +19,9 @@ _FETCH_BYTES_MAX = 512 * 1024 * 1024
 """
 Old brokers cut off a batch that is larger than what was asked for; so more is asked for, but not without end.
 """
+
+_EMPTY_MAX = 60
+"""So often a fetch may bring nothing although there is something: about half a minute."""
 
 
 def read_offsets(
@@ -41,45 +43,37 @@ def read_offsets(
     @raise CorruptLog: as L{decode <rustlog.spark.decoding.decode>} does.
     @raise BrokerError: the broker can not be reached, or refuses.
     """
-    offset = from_offset
-    topic, index = partition.topic, partition.partition
+    offset, empty = from_offset, 0
     while offset < to_offset:
         fetched = client.fetch(partition, offset, max_bytes=fetch_bytes, read_committed=read_committed)
         following = _next_offset(fetched, partition)
         if following is None:
-            fetch_bytes = _more(fetched, partition, offset, to_offset, fetch_bytes, read_committed)
+            empty += 1
+            _check_empty(fetched, partition, offset, empty, read_committed)
+            fetch_bytes = min(fetch_bytes * 2, _FETCH_BYTES_MAX) if fetched.data else fetch_bytes
             continue
         yield from decode(
-            fetched.data, topic=topic, partition=index, from_offset=offset, to_offset=to_offset,
-            columns=columns, aborted=fetched.aborted if read_committed else (),
+            fetched.data, topic=partition.topic, partition=partition.partition, columns=columns,
+            from_offset=offset, to_offset=to_offset, aborted=fetched.aborted if read_committed else (),
             may_be_cut_off=True, rows_max=rows_max,
         )  # fmt: skip
-        offset = max(following, offset + 1)
+        offset, empty = max(following, offset + 1), 0
 
 
 def _next_offset(fetched: Fetched, partition: TopicPartition) -> int | None:
     """Behind the last whole batch; C{None} if there is none."""
-    batches = all_batches(fetched.data, partition.topic, partition.partition, may_be_cut_off=True)
-    last = deque(batches, maxlen=1)
-    return last[0][1].next_offset if last else None
+    batches = find_batches(fetched.data, partition.topic, partition.partition, may_be_cut_off=True)
+    return int(batches.last_offsets[-1]) + 1 if len(batches) else None
 
 
-def _more(
-    fetched: Fetched,
-    partition: TopicPartition,
-    offset: int,
-    to_offset: int,
-    fetch_bytes: int,
-    read_committed: bool,
-) -> int:
-    """How many bytes to ask for after a fetch that brought nothing; the log must have something to bring."""
-    end = fetched.last_stable_offset if read_committed else fetched.high_watermark
-    end = fetched.high_watermark if end < 0 else end
-    topic, index = partition.topic, partition.partition
-    if len(fetched.data):
-        if fetch_bytes >= _FETCH_BYTES_MAX:
-            raise CorruptLog(topic, index, offset, f"a batch is larger than {fetch_bytes} bytes")
-        return fetch_bytes * 2
-    if end <= offset:
-        raise DataLost(topic, index, offset, fetched.log_start_offset, end)
-    return fetch_bytes
+def _check_empty(
+    fetched: Fetched, partition: TopicPartition, offset: int, times: int, read_committed: bool
+) -> None:
+    """After a fetch that brought nothing whole, for so many times: there must be something to come."""
+    end = fetched.last_stable_offset if read_committed and fetched.last_stable_offset >= 0 else None
+    end = fetched.high_watermark if end is None else end
+    if not fetched.data and end <= offset:
+        raise DataLost(partition.topic, partition.partition, offset, fetched.log_start_offset, end)
+    if times >= _EMPTY_MAX:
+        reason = f"the broker says that the log goes up to {end}, and brings nothing"
+        raise CorruptLog(partition.topic, partition.partition, offset, reason)

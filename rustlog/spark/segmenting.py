@@ -15,11 +15,15 @@ from typing import BinaryIO
 import numpy as np
 from attrs import evolve, frozen
 
+from rustlog.model import MAX_OFFSET
 from rustlog.spark.errors import CorruptLog
 from rustlog.spark.layouts import LAYOUTS, Layout, entries
 from rustlog.spark.ranges import Range
+from rustlog.spark.varints import Numbers
 
 _ENTRY = np.dtype([("offset", ">u4"), ("position", ">u4")])
+
+_ATTEMPTS_MAX = 100
 
 Boundary = tuple[int, int]
 """A position between entries, and the offset that follows there."""
@@ -92,7 +96,7 @@ class _Boundaries:
             found.append(following)
         return [*found, end] if end[0] > first[0] and end[1] > self._wanted.from_offset else []
 
-    def _read_index(self, index: Path) -> tuple[np.ndarray, np.ndarray]:
+    def _read_index(self, index: Path) -> tuple[Numbers, Numbers]:
         try:
             content = index.read_bytes()
         except FileNotFoundError:
@@ -105,9 +109,8 @@ class _Boundaries:
 
     def _at_or_before(self, offset: int) -> Boundary:
         """The last known boundary that is not behind an offset."""
-        return self._right(range(int(np.searchsorted(self._offsets, offset, side="right")) - 1, -1, -1)) or (
-            0, self._segment.base_offset,
-        )  # fmt: skip
+        number = int(np.searchsorted(self._offsets, offset, side="right")) - 1
+        return self._right(range(number, -1, -1)) or (0, self._segment.base_offset)
 
     def _at_or_after(self, offset: int, end: Boundary) -> Boundary:
         """The first known boundary at or behind an offset."""
@@ -118,8 +121,8 @@ class _Boundaries:
         return self._right(range(int(np.searchsorted(self._positions, position)), len(self._positions)))
 
     def _right(self, numbers: range) -> Boundary | None:
-        """The first of these entries of the index that is right."""
-        for number in numbers:
+        """The first of these entries of the index that is right; if many are wrong, so are the others."""
+        for number in numbers[:_ATTEMPTS_MAX]:
             position, offset = int(self._positions[number]), int(self._offsets[number])
             self._file.seek(position)
             header = self._file.read(self._layout.header_bytes)
@@ -135,7 +138,7 @@ class _Boundaries:
         segment = self._segment
         if segment.next_base is not None:
             return segment.size, segment.next_base
-        end = self._at_or_before(2**63 - 1)
+        end = self._at_or_before(MAX_OFFSET)
         for position, entry in entries(self._file, self._layout, end[0], segment.size):
             if entry is None:
                 reason = f"there is no batch where one should begin, at {position} in {segment.path}"

@@ -73,11 +73,11 @@ class ClientSettings:
         given = {name.lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
         if BOOTSTRAP not in given:
             raise BadOption(BOOTSTRAP, "it is needed, like 127.0.0.1:9092")
-        known = _FIELDS.keys() | {BOOTSTRAP, _PROTOCOL, _IDENTIFICATION}
+        known = FIELDS.keys() | {BOOTSTRAP, _PROTOCOL, _IDENTIFICATION}
         for name in given.keys() - known - {each.lower() for each in also}:
             raise BadOption(name, f"it is not known here; {', '.join(sorted(known))} are")
         fields: dict[str, Any] = {
-            _FIELDS[name][0]: _FIELDS[name][1](name, given[name]) for name in _FIELDS if name in given
+            FIELDS[name][0]: FIELDS[name][1](name, given[name]) for name in FIELDS if name in given
         }
         return cls(
             bootstrap=parse_bootstrap(given[BOOTSTRAP]),
@@ -121,7 +121,7 @@ def _seconds(name: str, value: str) -> float:
 
 _PROTOCOL = "kafka.security.protocol"
 _IDENTIFICATION = "kafka.ssl.endpoint.identification.algorithm"
-_FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "kafka.client.id": ("client_id", _text),
     "kafka.request.timeout.ms": ("request_seconds", _seconds),
     "kafka.default.api.timeout.ms": ("deadline_seconds", _seconds),
@@ -133,3 +133,4 @@ _FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "kafka.ssl.key.location": ("key_file", _text),
     "kafka.ssl.key.password": ("key_password", _text),
 }
+"""Options that are fields of L{ClientSettings}, and how they are read."""

@@ -51,7 +51,7 @@ def is_slice(part: Part) -> bool:
 
 def part_size(part: Part) -> int:
     """Its bytes."""
-    return cast(ISlice, part).size if is_slice(part) else len(cast(Buffer, part))
+    return cast("ISlice", part).size if is_slice(part) else len(cast(Buffer, part))
 
 
 def part_content(part: Part) -> Buffer:
@@ -60,7 +60,7 @@ def part_content(part: Part) -> Buffer:
 
     @raise OSError: it can not be read.
     """
-    return cast(ISlice, part).buffer() if is_slice(part) else cast(Buffer, part)
+    return cast("ISlice", part).buffer() if is_slice(part) else cast(Buffer, part)
 
 
 def release(answer: Answer) -> None:

@@ -1,5 +1,5 @@
 """
-Programs for Spark that the tests run in processes of their own, to be killed there or to live in a poorer place.
+Programs for Spark that the tests run in processes of their own, to be killed, or to live in a poorer place.
 
     python -m tests.integration.spark_jobs copy SERVERS CHECKPOINT OFFSETS_PER_BATCH
     python -m tests.integration.spark_jobs count SERVERS TOPIC

@@ -200,7 +200,7 @@ def test_pruned_and_filtered(broker: Broker) -> None:
 
 @pytest.mark.parametrize("storage", ["segments", "minikafka"])
 def test_directory(tmp_path: Path, spark: SparkSession, storage: str) -> None:
-    """Sealed segments are read from the directory, the rest from the broker or, without one, from there too."""
+    """Sealed segments are read from the directory, the rest from the broker, or from there if it is dead."""
     options = (f"--storage={storage}", "--sync=never", "--set=segment.bytes=20000")
     more = [f"--listen={each}=tcp:0:interface=127.0.0.1" for each in LISTEN[1:]]
     with Daemon(tmp_path, *options, *more, listen="rustlog=tcp:0:interface=127.0.0.1") as daemon:
@@ -436,7 +436,10 @@ def test_new_checkpoint_with_the_same_application(broker: Broker, tmp_path: Path
 
 
 def test_example(
-    make_daemon: Callable[..., Daemon], spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_daemon: Callable[..., Daemon],
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The example runs, and a client of Kafka reads what it has written."""
     daemon = make_daemon(listen="kafka=tcp:0:interface=127.0.0.1").start()

@@ -65,8 +65,8 @@ def sell(spark: SparkSession, servers: str, checkpoint: str) -> int:
     """
     Work on the orders that have come since the last time, and end; how many these were.
 
-    The checkpoint knows how far we were, and what each ten minutes had until then.  Their sales are written when
-    an order is an hour younger: nobody is that late.
+    The checkpoint knows how far we were, and what each ten minutes had until then.  Their sales are written
+    when an order is an hour younger: nobody is that late.
     """
     orders = (
         spark.readStream.format("rustlog")

@@ -179,6 +179,20 @@ class RetryingTests(SynchronousTestCase):
         self.assertRaises(errors.TopicNotFound, self.client.produce, ORDERS, PLAIN)
         self.assertLessEqual(self.world.pace.monotonic() - begun, 5)
 
+    def test_unknown_partition(self) -> None:
+        """A partition that is not there is named; a topic may still grow, for some seconds."""
+        seventh = TopicPartition("orders", 7)
+        error = self.assertRaises(errors.TopicNotFound, self.client.produce, seventh, PLAIN)
+        self.assertEqual(str(error), "there is no topic orders with a partition 7")
+        self.assertLessEqual(self.world.pace.monotonic(), 5)
+
+    def test_nobody_leads(self) -> None:
+        """While nobody leads a partition, the client waits until somebody does."""
+        self.world.leader = -1
+        self.assertRaises(errors.GaveUp, self.client.produce, ORDERS, PLAIN)
+        self.world.leader = 1
+        self.assertEqual(self.client.produce(ORDERS, PLAIN), 7)
+
     def test_asking_for_a_topic(self) -> None:
         """Who asks whether there is a topic does not wait for it."""
         self.world.answers["Metadata"] = [ErrorCode.unknown_topic_or_partition]

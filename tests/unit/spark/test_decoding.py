@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
 
 from rustlog.errors import RustlogError
 from rustlog.log import records as pure
@@ -21,7 +22,8 @@ from rustlog.log.batch import (
 from rustlog.log.codecs import Codec
 from rustlog.log.records import build
 from rustlog.model import Record
-from rustlog.spark import batches, chunks
+from rustlog.spark import chunks, payloads
+from rustlog.spark.batches import all_batches
 from rustlog.spark.columns import COLUMNS, schema_of
 from rustlog.spark.errors import BadOption, CorruptLog, NotRepresentable, PipelineError
 from tests.unit.log import reference
@@ -248,7 +250,7 @@ class DamageTests(EveryWay):
 
     def test_random_content(self) -> None:
         """Any bytes with a right checksum end in an error, or in rows."""
-        self.patch(batches, "DECOMPRESSED_BYTES_MAX", 2**20)
+        self.patch(payloads, "DECOMPRESSED_BYTES_MAX", 2**20)
 
         @EXAMPLES
         @given(st.binary(max_size=200), st.integers(-1, 30), st.sampled_from(Codec))
@@ -303,7 +305,7 @@ class DamageTests(EveryWay):
 
     def test_damaged_compression(self) -> None:
         """What does not decompress is damage, at the offset of its batch."""
-        self.patch(batches, "DECOMPRESSED_BYTES_MAX", 2**20)
+        self.patch(payloads, "DECOMPRESSED_BYTES_MAX", 2**20)
         for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, 5):
             log = reference.batch(b"nothing", record_count=1, base_offset=12, attributes=codec)
             error = self.assertRaises(CorruptLog, decoded, log)
@@ -345,3 +347,15 @@ class ArrowTests(EveryWay):
         table = decoded(log_of([[ORDERS[0], Record(b"", None, (("h", b""),), NOW)]]))
         self.assertEqual(table["headers"].to_pylist(), [None, [{"key": "h", "value": b""}]])
         self.assertIsInstance(table["headers"].type, pa.ListType)
+
+
+class BatchesTests(SynchronousTestCase):
+    """Batches one by one."""
+
+    def test_places(self) -> None:
+        """Each comes with the place where it begins, as it is."""
+        log = log_of([ORDERS, ORDERS[:2]])
+        found = list(all_batches(log + log[:70], "orders", 3, may_be_cut_off=True))
+        self.assertEqual([batch.base_offset for _, batch in found], [0, 5])
+        for position, batch in found:
+            self.assertEqual(batch.buffer, log[position : position + batch.size])

@@ -10,8 +10,9 @@ from pathlib import Path
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from rustlog.spark import native
-from tests.integration.daemon import ROOT
 from tests.unit.spark.harness import compiled
+
+ROOT = Path(__file__).parents[3]
 
 
 class NativeTests(SynchronousTestCase):
