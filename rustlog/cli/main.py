@@ -21,7 +21,7 @@ from contextlib import redirect_stderr
 from typing import NoReturn
 
 import rustlog
-from rustlog.cli import broker, completion, consuming, groups, logs, producing, topics
+from rustlog.cli import broker, completion, consuming, groups, logs, pipeline, producing, topics
 from rustlog.cli.advice import explain
 from rustlog.cli.arguments import BOOTSTRAP_VARIABLE, Commands, Parser
 from rustlog.cli.session import CommandFailed, Session
@@ -49,7 +49,7 @@ def make_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"rustlog {rustlog.__version__}")
     commands = Commands(parser.add_subparsers(metavar="COMMAND", required=True))
-    for module in (topics, producing, consuming, groups, logs, broker, completion):
+    for module in (topics, producing, consuming, groups, logs, pipeline, broker, completion):
         module.add_commands(commands)
     return parser
 

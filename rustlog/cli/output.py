@@ -91,6 +91,11 @@ class Progress:
             self._due = self._now() + _REFRESH_SECONDS
             self._show(self._describe(self._done))
 
+    def show(self) -> None:
+        """Say how far it is, however short that takes."""
+        if self._stream is not None:
+            self._show(self._describe(self._done))
+
     def clear(self) -> None:
         """Give the line back."""
         if self._stream is not None and self._width:

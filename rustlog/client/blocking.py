@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from rustlog.client import calls
 from rustlog.client.addresses import DEFAULT_ADDRESS, parse_address
@@ -24,20 +24,10 @@ from rustlog.client.errors import ClientClosed, ClientError
 from rustlog.client.exchange import Call
 from rustlog.client.retrying import ClientSettings, Retries
 from rustlog.client.sockets import SocketConnection, open_socket
-from rustlog.environment.pace import SystemPace
+from rustlog.environment.pace import Pace, SystemPace
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Pace(Protocol):
-    """Time and chance."""
-
-    def monotonic(self) -> float: ...
-
-    def sleep(self, seconds: float) -> None: ...
-
-    def uniform(self, low: float, high: float) -> float: ...
 
 
 def connect(address: str = DEFAULT_ADDRESS, settings: ClientSettings | None = None) -> Client:

@@ -6,8 +6,19 @@ from __future__ import annotations
 
 import random
 import time
+from typing import Protocol
 
 from attrs import field, frozen
+
+
+class Pace(Protocol):
+    """Time and chance."""
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def uniform(self, low: float, high: float) -> float: ...
 
 
 @frozen

@@ -139,6 +139,20 @@ def replay(groups: Groups, batch: RecordBatch) -> int:
     return strange
 
 
+def read_commit(record: Record) -> tuple[str, TopicPartition, Committed | None] | None:
+    """
+    The group, the partition, and the commit of a record; no commit where an offset is forgotten.  C{None}
+    if the record is about something else.
+    """
+    try:
+        group, kind = _split(_text(record.key))
+        if isinstance(kind, TopicPartition):
+            return group, kind, _committed(record) if record.value else None
+    except _NotUnderstood:
+        pass
+    return None
+
+
 def _apply(groups: Groups, record: Record) -> None:
     group, kind = _split(_text(record.key))
     if isinstance(kind, TopicPartition):

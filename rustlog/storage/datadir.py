@@ -9,13 +9,12 @@ L{DataDirectory}: a directory that belongs to one process and one format at a ti
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import define, frozen
 
 from rustlog.errors import StartupError
-from rustlog.interfaces import IFiles
 from rustlog.model import SyncPolicy
 from rustlog.storage.documents import (
     TEMPORARY_SUFFIX,
@@ -23,6 +22,9 @@ from rustlog.storage.documents import (
     read_document,
     write_documents,
 )
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 LOCK = "LOCK"
 FORMAT = "FORMAT"
@@ -90,7 +92,7 @@ class DataDirectory:
         @raise StartupError: someone else uses it, or it is of another format.
         @raise OSError: the disk does not want to.
         """
-        _make_durable(files, root)
+        make_durable(files, root)
         try:
             lock = files.lock(root / LOCK)
         except BlockingIOError:
@@ -150,7 +152,8 @@ def remove_temporaries(files: IFiles, directory: PurePath) -> None:
             files.unlink(directory / name)
 
 
-def _make_durable(files: IFiles, directory: PurePath) -> None:
+def make_durable(files: IFiles, directory: PurePath) -> None:
+    """Make a directory, and those above it, so that they survive a loss of power.  Blocks."""
     missing = [path for path in (directory, *directory.parents) if not files.exists(path)]
     files.make_directory(directory)
     for path in missing:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from crc32c import crc32c
-from twisted.internet.defer import Deferred, succeed
 
-from rustlog.interfaces import IFiles, IWorkers
+if TYPE_CHECKING:
+    from rustlog.interfaces import IFiles
 
 TEMPORARY_SUFFIX = "~"
 _CHECKSUM = "crc32c"
@@ -35,7 +35,7 @@ def write_documents(files: IFiles, documents: Mapping[PurePath, Mapping[str, Any
             file = files.open(_temporary(path), create=True)
             opened.append(file)
             file.truncate(0)
-            file.append([_encode(members)])
+            file.append([encode_document(members)])
         for error in files.sync_many(opened).values():
             raise error
     finally:
@@ -62,19 +62,25 @@ def read_document(files: IFiles, path: PurePath) -> dict[str, Any] | None:
         content = file.read(0, file.size)
     finally:
         file.close()
-    return _decode(path, content)
+    return decode_document(path, content)
 
 
 def _temporary(path: PurePath) -> PurePath:
     return path.with_name(path.name + TEMPORARY_SUFFIX)
 
 
-def _encode(members: Mapping[str, Any]) -> bytes:
+def encode_document(members: Mapping[str, Any]) -> bytes:
+    """The content of a file that says this."""
     checksum = crc32c(orjson.dumps(members))
     return orjson.dumps({**members, _CHECKSUM: checksum}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _decode(path: PurePath, content: bytes) -> dict[str, Any]:
+def decode_document(path: PurePath, content: bytes) -> dict[str, Any]:
+    """
+    What the content of a file says.
+
+    @raise DamagedDocument: it does not parse, or its checksum is wrong.
+    """
     try:
         members = orjson.loads(content)
         checksum = members.pop(_CHECKSUM)
@@ -83,53 +89,3 @@ def _decode(path: PurePath, content: bytes) -> dict[str, Any]:
     if crc32c(orjson.dumps(members)) != checksum:
         raise DamagedDocument(f"{path} is damaged: its checksum does not match")
     return dict(members)
-
-
-class DocumentWriter:
-    """
-    Writes documents off the reactor thread, one round at a time: what is handed in
-    during a round goes into the next one, where a later version replaces an earlier one.
-    """
-
-    def __init__(self, files: IFiles, workers: IWorkers) -> None:
-        self._files = files
-        self._workers = workers
-        self._pending: dict[PurePath, Mapping[str, Any]] = {}
-        self._waiting: list[Deferred[None]] = []
-        self._running = False
-
-    def write(self, path: PurePath, members: Mapping[str, Any]) -> Deferred[None]:
-        """Fires once this version, or a later one, is durable."""
-        self._pending[path] = members
-        waiting: Deferred[None] = Deferred()
-        self._waiting.append(waiting)
-        if not self._running:
-            self._begin_round()
-        return waiting
-
-    def forget(self, directory: PurePath) -> None:
-        """Do not write what is still pending below C{directory}: it is going away."""
-        for path in [path for path in self._pending if directory in path.parents]:
-            del self._pending[path]
-
-    def idle(self) -> Deferred[None]:
-        """Fires once everything handed in has been dealt with."""
-        if not self._running:
-            return succeed(None)
-        done: Deferred[None] = Deferred()
-        self._waiting.append(done)
-        return done.addErrback(lambda _: None)
-
-    def _begin_round(self) -> None:
-        documents, self._pending = self._pending, {}
-        waiting, self._waiting = self._waiting, []
-        self._running = True
-        writing = self._workers.run(write_documents, self._files, documents)
-        writing.addBoth(self._end_round, waiting)
-
-    def _end_round(self, outcome: Any, waiting: list[Deferred[None]]) -> None:
-        self._running = False
-        if self._pending or self._waiting:
-            self._begin_round()
-        for each in waiting:
-            each.callback(outcome)

@@ -26,13 +26,16 @@ from rustlog.errors import StartupError, StorageFailed
 from rustlog.interfaces import IFiles, IWorkers
 from rustlog.model import TopicInfo
 from rustlog.storage.datadir import LOGS, DataDirectory, remove_temporaries
-from rustlog.storage.documents import DocumentWriter
-
-TOPICS = "topics"
-CHECKPOINTS = "checkpoints"
-TRASH = "trash"
-DAMAGED = "damaged"
-SUFFIX = ".json"
+from rustlog.storage.documentwriter import DocumentWriter
+from rustlog.storage.topicdocuments import (
+    CHECKPOINTS,
+    DAMAGED,
+    SUFFIX,
+    TOPICS,
+    TRASH,
+    topic_from_members,
+    topic_to_members,
+)
 
 
 @define(eq=False)
@@ -222,26 +225,3 @@ class TopicFiles:
         if len(names) < count_max and self._files.exists(directory):
             self._files.remove_directory(directory)
         return max(0, count_max - len(names))
-
-
-def topic_to_members(info: TopicInfo) -> dict[str, Any]:
-    """What is said in a topic's document."""
-    return {
-        "id": str(info.id),
-        "name": info.name,
-        "partitions": info.partitions,
-        "config": dict(info.config),
-        "internal": info.internal,
-    }
-
-
-def topic_from_members(members: dict[str, Any], path: PurePath) -> TopicInfo:
-    """
-    What a topic's document says.
-
-    @raise StartupError: it describes none.
-    """
-    try:
-        return TopicInfo(**{**members, "id": UUID(members["id"])})
-    except (TypeError, KeyError, ValueError) as problem:
-        raise StartupError(f"{path} describes no topic ({problem}); restore it from a backup") from None

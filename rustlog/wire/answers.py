@@ -8,12 +8,14 @@ log that need not pass through this process at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union, cast
+from typing import TYPE_CHECKING, Union, cast
 
-from rustlog.interfaces import ISlice
 from rustlog.log.batch import Buffer
 
-Part = Union[Buffer, ISlice]
+if TYPE_CHECKING:
+    from rustlog.interfaces import ISlice
+
+Part = Union[Buffer, "ISlice"]
 
 
 class Parts:
@@ -33,7 +35,7 @@ class Parts:
         """It will not be sent."""
         for part in self.parts:
             if is_slice(part):
-                cast(ISlice, part).release()
+                cast("ISlice", part).release()
 
 
 Answer = Union[bytes, Parts]
@@ -49,7 +51,7 @@ def is_slice(part: Part) -> bool:
 
 def part_size(part: Part) -> int:
     """Its bytes."""
-    return cast(ISlice, part).size if is_slice(part) else len(cast(Buffer, part))
+    return cast("ISlice", part).size if is_slice(part) else len(cast(Buffer, part))
 
 
 def part_content(part: Part) -> Buffer:
@@ -58,7 +60,7 @@ def part_content(part: Part) -> Buffer:
 
     @raise OSError: it can not be read.
     """
-    return cast(ISlice, part).buffer() if is_slice(part) else cast(Buffer, part)
+    return cast("ISlice", part).buffer() if is_slice(part) else cast(Buffer, part)
 
 
 def release(answer: Answer) -> None:

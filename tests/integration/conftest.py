@@ -38,6 +38,17 @@ def daemon(make_daemon: Callable[..., Daemon], storage: str) -> Daemon:
     return make_daemon(f"--storage={storage}").start()
 
 
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session of Spark, one for all tests: it takes seconds to start."""
+    pytest.importorskip("pyspark")
+    from tests.integration import spark_jobs
+
+    session = spark_jobs.session()
+    yield session
+    session.stop()
+
+
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
     """A fresh one, without rustlog."""

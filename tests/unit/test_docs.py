@@ -17,6 +17,9 @@ from rustlog.observability.holdings import NAME_LENGTH_MAX, SERIES_MAX
 from rustlog.observability.metrics import Metrics
 from rustlog.observability.tallies import TALLIES_MAX
 from rustlog.settings import BrokerConfig, TopicConfig, vocabulary
+from rustlog.spark.columns import DDL
+from rustlog.spark.settings import FIELDS as CLIENT_OPTIONS
+from rustlog.spark.settings import ClientSettings
 from rustlog.storage.minikafka import opening
 from rustlog.storage.minikafka.limits import BECOMES
 from rustlog.storage.segments.opening import FORMAT_VERSION
@@ -307,10 +310,24 @@ class OtherPagesTests(SynchronousTestCase):
         text = page("docs/explanation/dependencies.md")
         for heading, wanted in (
             ("To run", setup["options"]["install_requires"]),
+            ("For Spark", setup["options.extras_require"]["spark"]),
             ("To test", setup["options.extras_require"]["test"]),
         ):
             names = {re.split("[<>=!~]", line)[0] for line in wanted.split()}
             self.assertEqual(set(rows(text, heading)) - {"Package", "---"}, names)
+
+    def test_spark(self) -> None:
+        """The columns and options of what lies below Spark are there, with their types and defaults."""
+        text = page("docs/reference/spark-plane.md")
+        columns = {name: cells[0] for name, cells in rows(text, "Columns").items()}
+        self.assertEqual(columns, {"Column": "Type", **DDL})
+        defaults, table = ClientSettings(bootstrap=()), rows(text, "The client")
+        for option, (name, _) in CLIENT_OPTIONS.items():
+            self.assertIn(f"`{option}`", text)
+            value = getattr(defaults, name)
+            if value is not None:
+                shown = str(round(value * 1000)) if isinstance(value, float) else value
+                self.assertEqual(table[option][0], shown)
 
     def test_format_version(self) -> None:
         """The page on the disk layout is about the version that is written."""

@@ -27,7 +27,7 @@ from rustlog.storage.segments import opening as segments
 from rustlog.storage.segments.checkpoint import Checkpoint
 from rustlog.storage.segments.files import base_offsets
 from rustlog.storage.segments.inspection import StoredPartition
-from rustlog.storage.topicfiles import (
+from rustlog.storage.topicdocuments import (
     CHECKPOINTS,
     SUFFIX,
     TOPICS,

@@ -21,7 +21,8 @@ from rustlog.errors import StartupError
 from rustlog.model import CONSUMER_OFFSETS, SyncPolicy, TopicInfo, TopicPartition, topic_name_problem
 from rustlog.settings import UNLIMITED, TopicConfig, with_overrides
 from rustlog.storage.datadir import LOGS, MINIKAFKA, DataDirectory, StoreState
-from rustlog.storage.documents import DocumentWriter, write_documents
+from rustlog.storage.documents import write_documents
+from rustlog.storage.documentwriter import DocumentWriter
 from rustlog.storage.handles import Handles
 from rustlog.storage.minikafka.format import HEADER_BYTES
 from rustlog.storage.minikafka.journal import journals
@@ -40,7 +41,8 @@ from rustlog.storage.segments.opening import (
 )
 from rustlog.storage.segments.partition import Recovered, make_checkpoint
 from rustlog.storage.segments.recovery import Surroundings
-from rustlog.storage.topicfiles import DAMAGED, TopicFiles
+from rustlog.storage.topicdocuments import DAMAGED
+from rustlog.storage.topicfiles import TopicFiles
 
 FORMAT_NAME = MINIKAFKA
 FORMAT_VERSION = 1

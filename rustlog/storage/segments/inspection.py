@@ -26,7 +26,7 @@ from rustlog.storage.segments.files import LOG_SUFFIX, base_offsets, segment_pat
 from rustlog.storage.segments.layout import BATCHES, Layout
 from rustlog.storage.segments.reading import Damage
 from rustlog.storage.segments.walking import EXAMINED_BYTES_MAX
-from rustlog.storage.topicfiles import CHECKPOINTS, SUFFIX, TOPICS, topic_from_members
+from rustlog.storage.topicdocuments import CHECKPOINTS, SUFFIX, TOPICS, topic_from_members
 
 
 @frozen
@@ -195,23 +195,20 @@ def walk(files: IFiles, partition: StoredPartition, bases: list[int]) -> Iterato
     """Every batch of some segments of a partition, and every problem, in the order of the log."""
     end: int | None = None
     for base in bases:
-        path = segment_path(partition.directory, base, LOG_SUFFIX)
-        if end is not None and end != base:
-            yield Problem(path, f"it begins at offset {base}, but the segment before ends at {end}", 0)
-        try:
-            file = files.open(path)
-        except FileNotFoundError:
-            end = None  # Retention was here.
-            continue
-        try:
-            end = yield from _walk_segment(file, partition, path, base, is_last=base == bases[-1])
-        finally:
-            file.close()
+        yield from misplaced(partition, base, end)
+        end = yield from walk_segment(files, partition, base, is_last=base == bases[-1])
     if end is not None or not bases:
-        yield from _missing_tail(partition, end)
+        yield from missing_tail(partition, end)
 
 
-def _missing_tail(partition: StoredPartition, end: int | None) -> Iterator[Problem]:
+def misplaced(partition: StoredPartition, base: int, end: int | None) -> Iterator[Problem]:
+    """A segment that does not begin where the one before it ends; C{None}: nobody knows where that is."""
+    if end is not None and end != base:
+        path = segment_path(partition.directory, base, LOG_SUFFIX)
+        yield Problem(path, f"it begins at offset {base}, but the segment before ends at {end}", 0)
+
+
+def missing_tail(partition: StoredPartition, end: int | None) -> Iterator[Problem]:
     """What was there once, and would not be missed otherwise: the log just ends."""
     checkpoint = partition.checkpoint
     if checkpoint is None or checkpoint.next_offset == checkpoint.log_start_offset:
@@ -221,10 +218,29 @@ def _missing_tail(partition: StoredPartition, end: int | None) -> Iterator[Probl
         yield Problem(partition.directory, message)
 
 
-def _walk_segment(
+def walk_segment(
+    files: IFiles, partition: StoredPartition, base: int, is_last: bool
+) -> Generator[Found, None, int | None]:
+    """
+    Every batch of one segment, and what is wrong with it.
+
+    @param is_last: it may be written to at this moment.
+    @return: the offset at which it ends, or C{None} if that can not be known.
+    """
+    path = segment_path(partition.directory, base, LOG_SUFFIX)
+    try:
+        file = files.open(path)
+    except FileNotFoundError:
+        return None  # Retention was here.
+    try:
+        return (yield from _walk_file(file, partition, path, base, is_last))
+    finally:
+        file.close()
+
+
+def _walk_file(
     file: IFile, partition: StoredPartition, path: PurePath, base: int, is_last: bool
 ) -> Generator[Found, None, int | None]:
-    """Returns the offset at which the segment ends, or C{None} if that can not be known."""
     size, end, epoch = file.size, base, 0
     try:
         for position, stored, batch in partition.layout.checked(file.read, 0, size, base):

@@ -17,12 +17,14 @@ from rustlog.interfaces import IFiles
 from rustlog.model import SyncPolicy, TopicInfo, TopicPartition
 from rustlog.settings import TopicConfig, with_overrides
 from rustlog.storage.datadir import LOGS, SEGMENTS, DataDirectory, StoreState
-from rustlog.storage.documents import DamagedDocument, DocumentWriter, read_document
+from rustlog.storage.documents import DamagedDocument, read_document
+from rustlog.storage.documentwriter import DocumentWriter
 from rustlog.storage.handles import Handle, Handles
 from rustlog.storage.segments.checkpoint import Checkpoint
 from rustlog.storage.segments.partition import Recovered
 from rustlog.storage.segments.recovery import Surroundings, recover
-from rustlog.storage.topicfiles import CHECKPOINTS, DAMAGED, TOPICS, TRASH, TopicFiles
+from rustlog.storage.topicdocuments import CHECKPOINTS, DAMAGED, TOPICS, TRASH
+from rustlog.storage.topicfiles import TopicFiles
 
 FORMAT_NAME = SEGMENTS
 FORMAT_VERSION = 1

@@ -31,7 +31,7 @@ from rustlog.log.epochs import LeaderEpochs
 from rustlog.log.producers import ProducerTable
 from rustlog.model import Appended, SyncPolicy, TopicInfo, TopicPartition
 from rustlog.settings import UNLIMITED, TopicConfig
-from rustlog.storage.documents import DocumentWriter
+from rustlog.storage.documentwriter import DocumentWriter
 from rustlog.storage.failures import refusal
 from rustlog.storage.handles import Handle, Handles
 from rustlog.storage.segments.checkpoint import Checkpoint

@@ -45,7 +45,7 @@ from rustlog.results import Result
 from rustlog.settings import TopicConfig, with_overrides
 from rustlog.storage.catalog import Catalog
 from rustlog.storage.datadir import STATE
-from rustlog.storage.documents import DocumentWriter
+from rustlog.storage.documentwriter import DocumentWriter
 from rustlog.storage.failures import refuse_for
 from rustlog.storage.handles import Handle
 from rustlog.storage.segments import lookup, retention

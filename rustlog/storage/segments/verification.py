@@ -4,7 +4,7 @@ Whether a data directory is as it was written: every checksum, every offset, eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from struct import Struct
 
@@ -22,9 +22,37 @@ from rustlog.storage.segments.inspection import (
     find_partitions,
     find_strangers,
     find_topics,
+    misplaced,
+    missing_tail,
     segments_of,
-    walk,
+    walk_segment,
 )
+
+
+@define
+class SegmentReport:
+    """
+    What one segment has, as far as it is right.
+
+    @ivar next_offset: where it ends; C{None} if that can not be known.
+    @ivar last_offset: of the last record that was found.
+    """
+
+    base_offset: int
+    next_offset: int | None = None
+    last_offset: int = -1
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+    max_timestamp: int = -1
+    problems: list[Problem] = field(factory=list)
+
+    def count(self, found: StoredBatch) -> None:
+        self.batches += 1
+        self.records += found.batch.record_count
+        self.size += found.size
+        self.max_timestamp = max(self.max_timestamp, found.batch.max_timestamp)
+        self.last_offset = found.batch.last_offset
 
 
 @define
@@ -38,13 +66,17 @@ class PartitionReport:
     batches: int = 0
     records: int = 0
     size: int = 0
+    max_timestamp: int = -1
     problems: list[Problem] = field(factory=list)
 
-    def count(self, found: StoredBatch) -> None:
-        self.batches += 1
-        self.records += found.batch.record_count
-        self.size += found.size
-        self.next_offset = found.batch.next_offset
+    def add(self, segment: SegmentReport) -> None:
+        self.batches += segment.batches
+        self.records += segment.records
+        self.size += segment.size
+        self.max_timestamp = max(self.max_timestamp, segment.max_timestamp)
+        self.problems += segment.problems
+        if segment.batches:
+            self.next_offset = segment.last_offset + 1
 
 
 Advance = Callable[[int], object]
@@ -89,19 +121,45 @@ def _size(files: IFiles, partition: StoredPartition) -> int:
 def verify_partition(files: IFiles, partition: StoredPartition, advance: Advance) -> PartitionReport:
     """Read all of one partition.  Blocks."""
     bases = segments_of(files, partition)
-    start = max(partition.log_start_offset, bases[0] if bases else 0)
-    report = PartitionReport(partition.name, start, start, len(bases))
+    return join(
+        partition,
+        [verify_segment(files, partition, base, base == bases[-1], advance) for base in bases],
+    )
+
+
+def join(partition: StoredPartition, segments: Sequence[SegmentReport]) -> PartitionReport:
+    """A partition from its segments, whoever has read them: each must follow the one before."""
+    start = max(partition.log_start_offset, segments[0].base_offset if segments else 0)
+    report = PartitionReport(partition.name, start, start, len(segments))
+    end: int | None = None
+    for segment in segments:
+        report.problems += misplaced(partition, segment.base_offset, end)
+        report.add(segment)
+        end = segment.next_offset
+    if end is not None or not segments:
+        report.problems += missing_tail(partition, end)
+    return report
+
+
+def verify_segment(
+    files: IFiles, partition: StoredPartition, base: int, is_last: bool, advance: Advance
+) -> SegmentReport:
+    """Read all of one segment, and compare its indexes.  Blocks."""
+    report = SegmentReport(base)
     indexes: list[_IndexCheck] = []
-    segment = None
-    for found in walk(files, partition, bases):
+    walking = walk_segment(files, partition, base, is_last)
+    while True:
+        try:
+            found = next(walking)
+        except StopIteration as end:
+            report.next_offset = end.value
+            break
         if isinstance(found, Problem):
             report.problems.append(found)
             indexes = []  # What they point to can not be reached.
             continue
-        if found.segment != segment:
-            segment = found.segment
-            _finish(indexes, report)
-            indexes = list(_index_checks(files, partition, segment))
+        if not report.batches:
+            indexes = list(_index_checks(files, partition, base))
         for index in indexes:
             index.see(found)
         report.count(found)
@@ -110,7 +168,7 @@ def verify_partition(files: IFiles, partition: StoredPartition, advance: Advance
     return report
 
 
-def _finish(indexes: list[_IndexCheck], report: PartitionReport) -> None:
+def _finish(indexes: list[_IndexCheck], report: SegmentReport) -> None:
     for index in indexes:
         index.end()
         report.problems += index.problems

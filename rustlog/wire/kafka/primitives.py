@@ -20,12 +20,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
-from rustlog.interfaces import ISlice
 from rustlog.log.batch import Buffer
 from rustlog.wire.answers import Part, Parts, is_slice
+
+if TYPE_CHECKING:
+    from rustlog.interfaces import ISlice
 
 T = TypeVar("T")
 
@@ -279,5 +281,5 @@ def joined(answer: bytes | Parts) -> bytes:
     if isinstance(answer, bytes):
         return answer
     return b"".join(
-        cast(ISlice, part).buffer() if is_slice(part) else cast(Buffer, part) for part in answer.parts
+        cast("ISlice", part).buffer() if is_slice(part) else cast(Buffer, part) for part in answer.parts
     )

@@ -14,10 +14,10 @@ from rustlog.errors import Closed
 from rustlog.storage.documents import (
     TEMPORARY_SUFFIX,
     DamagedDocument,
-    DocumentWriter,
     read_document,
     write_documents,
 )
+from rustlog.storage.documentwriter import DocumentWriter
 from rustlog.testing.disk import SimulatedCrash, SimulatedDisk
 from rustlog.testing.environment import InlineWorkers
 from tests.unit.storage.manual import ManualWorkers

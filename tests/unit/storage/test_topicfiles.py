@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rustlog.errors import StartupError, StorageFailed
 from rustlog.model import TopicInfo
 from rustlog.storage.datadir import DataDirectory
-from rustlog.storage.documents import DocumentWriter
+from rustlog.storage.documentwriter import DocumentWriter
 from rustlog.storage.topicfiles import DeletionUncertain, TopicFiles
 from rustlog.testing.environment import memory_environment
 
