@@ -232,6 +232,17 @@ class Broker(Progress):
             info = yield self._store.catalog.configure(name, judged)
         return info
 
+    def watch_topics(
+        self, context: RequestContext, listener: Callable[[TopicInfo | None, TopicInfo | None], object]
+    ) -> Callable[[], object]:
+        """
+        Call C{listener(old, new)} after each change of a topic, in order; either may be C{None}.
+
+        @return: a callable that cancels.
+        """
+        cancel: Callable[[], object] = self._store.catalog.subscribe(listener)
+        return cancel
+
     def _topic_changed(self, old: TopicInfo | None, new: TopicInfo | None) -> None:
         if old is not None:
             self._topic_configs.pop(old.name, None)
@@ -334,6 +345,18 @@ class Broker(Progress):
             return poll.start(first)
         partitions = dict.fromkeys(partition for partition, _, _ in wants)
         return poll.wait(first, self._clock, wait_ms / 1000, self._store.watch, partitions)
+
+    def watch(
+        self, context: RequestContext, name: TopicPartition, listener: Callable[[], object]
+    ) -> Callable[[], object]:
+        """
+        Call C{listener} after something became readable in a partition, or it died; perhaps without need.
+
+        @return: a callable that cancels.
+        @raise PartitionNotFound: there is no such partition.
+        """
+        cancel: Callable[[], object] = self._store.watch(self._partition(name), lambda _: listener())
+        return cancel
 
     def list_offset(
         self, context: RequestContext, name: TopicPartition, spec: OffsetSpec | int

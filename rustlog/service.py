@@ -37,7 +37,7 @@ from rustlog.observability.lateness import Lateness
 from rustlog.observability.metrics import Metrics
 from rustlog.observability.requests import RequestLog
 from rustlog.offsets.expiry import Expiry
-from rustlog.wire.listener import Capacity, Listener
+from rustlog.wire.listener import Capacity, Listener, Places
 
 STOP_SECONDS_MAX = 8
 """
@@ -90,6 +90,7 @@ class BrokerService(Service):
         self._environment = evolve(environment, observer=self._metrics)
         self._process = process
         self._capacity = self._make_capacity()
+        self._places = Places()
         self._lateness = Lateness(environment.clock, self._metrics.reactor_lag.observe)
         self._patience = Patience(environment.clock)
         self._starting: Deferred[None] = succeed(None)
@@ -229,6 +230,7 @@ class BrokerService(Service):
                 address=address_text(port.getHost()),
                 listener=each.name,
             )
+            self._places.add(each.protocol.name, port.getHost(), each.advertised)
             who = each.name if each.name == each.protocol.name else f"{each.name} ({each.protocol.name})"
             self._doors.append(Door(f"{who} on {address_text(port.getHost())}", factory, port))
             if self._is_stopping():
@@ -248,6 +250,7 @@ class BrokerService(Service):
             settings=config.settings,
             advertised=config.advertised,
             protocol=config.protocol.name,
+            places=self._places,
             monitoring=monitoring,
         )
 

@@ -111,7 +111,7 @@ def _keep(data: Buffer, size_max: int) -> bytes:
     return bytes(data)
 
 
-def _bounded(decompress_into: Callable[[Buffer, bytearray], int]) -> Callable[[Buffer, int], bytes]:
+def bounded(decompress_into: Callable[[Buffer, bytearray], int]) -> Callable[[Buffer, int], bytes]:
     """
     Make a bounded decompressor of one that fails when its output has no room.
 
@@ -178,8 +178,8 @@ _COMPRESSORS: dict[Codec, Callable[[Buffer], bytes]] = {
 
 _DECOMPRESSORS: dict[int, Callable[[Buffer, int], bytes]] = {
     Codec.NONE: _keep,
-    Codec.GZIP: _bounded(cramjam.gzip.decompress_into),
+    Codec.GZIP: bounded(cramjam.gzip.decompress_into),
     Codec.SNAPPY: _decompress_snappy,
-    Codec.LZ4: _bounded(cramjam.lz4.decompress_into),
-    Codec.ZSTD: _bounded(cramjam.zstd.decompress_into),
+    Codec.LZ4: bounded(cramjam.lz4.decompress_into),
+    Codec.ZSTD: bounded(cramjam.zstd.decompress_into),
 }

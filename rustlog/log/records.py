@@ -1,8 +1,7 @@
 """
 The records inside a batch: building, decoding, finding by time.
 
-Each record is, in Kafka's zigzag varints (seven bits a byte, lowest first, and 0, -1, 1, -2, …
-counted as 0, 1, 2, 3, …):
+Each record is, in L{zigzag varints <rustlog.log.varints>}:
 
     ==================  =============================================================
     size                varint; of all that follows
@@ -18,8 +17,7 @@ A header key that is not UTF-8 is kept: its stray bytes become lone surrogates
 (C{surrogateescape}) and turn into themselves again when the record is built anew.
 
 This is the slowest part of a broker in Python, so it is only for those who must look
-inside: protocols that show records one by one, lookups by time, tools.  The loops below look up or
-read short varints in place: a function call for each would double their time.
+inside: protocols that show records one by one, lookups by time, tools.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rustlog.errors import CorruptBatch, InvalidRecord, RequestRefused
 from rustlog.log.batch import CODEC_MASK, HEADER_SIZE, NO_PRODUCER_ID, RecordBatch, build_batch
 from rustlog.log.codecs import Codec, compress, decompress
+from rustlog.log.varints import NULL, continue_varint, encode_varint, read_varint
 from rustlog.model import Record
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
@@ -40,32 +39,9 @@ carries, so that no honest batch is near it, and a quarter of the memory that re
 NO_TIMESTAMP = -1
 _TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
 
-_VARINT_SHIFT_MAX = 70
-"""Ten bytes of seven bits: enough for 64."""
-
 Headers = tuple[tuple[str, bytes | None], ...]
 
 # -- building ------------------------------------------------------------------------
-
-
-def _encode_varint(number: int) -> bytes:
-    number = number << 1 if number >= 0 else (-number << 1) - 1
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_VARINTS = tuple(map(_encode_varint, range(8192)))
-"""The numbers of one or two bytes: nearly all sizes and deltas that occur."""
-
-_NULL = _encode_varint(-1)
-
-
-def _varint(number: int) -> bytes:
-    return _VARINTS[number] if 0 <= number < 8192 else _encode_varint(number)
 
 
 def build(
@@ -107,27 +83,27 @@ def encode_records(records: Sequence[Record], timestamps: Sequence[int]) -> byte
     for offset_delta, record in enumerate(records):
         key, value = record.key, record.value
         before_key = b"\x00%b%b%b" % (
-            _varint(timestamps[offset_delta] - base_timestamp),
-            _varint(offset_delta),
-            _NULL if key is None else _varint(len(key)) + key,
+            encode_varint(timestamps[offset_delta] - base_timestamp),
+            encode_varint(offset_delta),
+            NULL if key is None else encode_varint(len(key)) + key,
         )
-        value_size = _NULL if value is None else _varint(len(value))
+        value_size = NULL if value is None else encode_varint(len(value))
         value = value or b""
         headers = _encode_headers(record.headers) if record.headers else b"\x00"
         size = len(before_key) + len(value_size) + len(value) + len(headers)
-        parts += _varint(size), before_key, value_size, value, headers
+        parts += encode_varint(size), before_key, value_size, value, headers
     return b"".join(parts)
 
 
 def _encode_headers(headers: Headers) -> bytes:
-    parts = [_varint(len(headers))]
+    parts = [encode_varint(len(headers))]
     for key, value in headers:
         try:
             name = key.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             raise InvalidRecord(f"header key {key!r} is not text") from None
-        parts += _varint(len(name)), name
-        parts += (_NULL,) if value is None else (_varint(len(value)), value)
+        parts += encode_varint(len(name)), name
+        parts += (NULL,) if value is None else (encode_varint(len(value)), value)
     return b"".join(parts)
 
 
@@ -188,7 +164,7 @@ def _decode_records(batch: RecordBatch, data: bytes, position: int, from_offset:
             number = data[position]
             position += 1
             if number > 0x7F:
-                number, position = _continue_varint(data, position, number)
+                number, position = continue_varint(data, position, number)
             record_end = position + (number >> 1)
             if number & 1 or record_end > end:
                 raise CorruptBatch("a record is larger than what is left, or of negative size")
@@ -196,7 +172,7 @@ def _decode_records(batch: RecordBatch, data: bytes, position: int, from_offset:
             number = data[position + 1]  # one byte of attributes is passed over
             position += 2
             if number > 0x7F:
-                number, position = _continue_varint(data, position, number)
+                number, position = continue_varint(data, position, number)
             timestamp = base_timestamp + (number >> 1 ^ -(number & 1)) if append_time is None else append_time
             if not _TIMESTAMP_MIN <= timestamp <= _TIMESTAMP_MAX:
                 raise CorruptBatch("a timestamp has more than 64 bits")
@@ -204,7 +180,7 @@ def _decode_records(batch: RecordBatch, data: bytes, position: int, from_offset:
             number = data[position]
             position += 1
             if number > 0x7F:
-                number, position = _continue_varint(data, position, number)
+                number, position = continue_varint(data, position, number)
             delta = number >> 1
             if number & 1 or not last_delta < delta <= delta_max:
                 raise CorruptBatch("offsets do not ascend within those of the batch")
@@ -216,7 +192,7 @@ def _decode_records(batch: RecordBatch, data: bytes, position: int, from_offset:
             number = data[position]
             position += 1
             if number > 0x7F:
-                number, position = _continue_varint(data, position, number)
+                number, position = continue_varint(data, position, number)
             if number & 1:
                 _check_null(number)
                 key = None
@@ -228,7 +204,7 @@ def _decode_records(batch: RecordBatch, data: bytes, position: int, from_offset:
             number = data[position]
             position += 1
             if number > 0x7F:
-                number, position = _continue_varint(data, position, number)
+                number, position = continue_varint(data, position, number)
             if number & 1:
                 _check_null(number)
                 value = None
@@ -252,16 +228,16 @@ def _decode_records(batch: RecordBatch, data: bytes, position: int, from_offset:
 
 
 def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    count, position = _read_varint(data, position)
+    count, position = read_varint(data, position)
     if count & 1:
         raise CorruptBatch("a negative number of headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count >> 1):
-        size, position = _read_varint(data, position)
+        size, position = read_varint(data, position)
         if size & 1:
             raise CorruptBatch("a header key of negative size")
         name = data[position : position + (size >> 1)]
-        size, position = _read_varint(data, position + (size >> 1))
+        size, position = read_varint(data, position + (size >> 1))
         if size & 1:
             _check_null(size)
             value = None
@@ -270,29 +246,6 @@ def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
             position += size >> 1
         headers.append((name.decode("utf-8", "surrogateescape"), value))
     return tuple(headers), position
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A varint as it stands (its lowest bit tells that it is negative), and where it ends."""
-    first = data[position]
-    if first < 0x80:
-        return first, position + 1
-    return _continue_varint(data, position + 1, first)
-
-
-def _continue_varint(data: bytes, position: int, number: int) -> tuple[int, int]:
-    """The same, when its first byte said that more follow."""
-    byte = data[position]
-    number = number & 0x7F | (byte & 0x7F) << 7
-    shift = 14
-    while byte > 0x7F:
-        position += 1
-        byte = data[position]
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if number >> 64 or shift > _VARINT_SHIFT_MAX:
-            raise CorruptBatch("a varint has more than 64 bits")
-    return number, position + 1
 
 
 def _check_null(size: int) -> None:

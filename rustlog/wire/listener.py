@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import Factory, field, frozen
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.interfaces import IAddress, IReactorTime
 
 from rustlog.broker import Broker
 from rustlog.interfaces import IWallClock
@@ -22,6 +23,9 @@ from rustlog.wire.slowness import SlowClients
 
 REFUSALS_MAX = 100
 """How many connections, beyond those that are served, are told so at the same time."""
+
+_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
+"""What a listener is bound to that takes clients on every address of the machine."""
 
 
 class Capacity:
@@ -62,6 +66,51 @@ class Capacity:
 
 
 @frozen
+class Place:
+    """
+    Where one listener listens.
+
+    @ivar protocol: the name of its wire protocol.
+    @ivar advertised: what clients are to be told instead.
+    """
+
+    protocol: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+
+    def leads_from(self, host: str) -> bool:
+        """Whether a client that has reached C{host} of this machine reaches it there, too."""
+        return self.host == host or self.host in _EVERYWHERE
+
+    def address_for(self, host: str) -> tuple[str, int]:
+        """What a client is told that has reached C{host} of this machine."""
+        if self.advertised is not None:
+            return self.advertised
+        return (host if self.host in _EVERYWHERE else self.host), self.port
+
+
+class Places:
+    """
+    The listeners of the process, for protocols that send clients from one to another.  There is one for the
+    process, and it is complete when the first client comes.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[Place] = []
+
+    def add(self, protocol: str, address: IAddress, advertised: tuple[str, int] | None) -> None:
+        """A listener listens."""
+        if isinstance(address, (IPv4Address, IPv6Address)):
+            self._known.append(Place(protocol, address.host, address.port, advertised))
+
+    def find(self, protocol: str, host: str) -> Place | None:
+        """The listener of a protocol that is best for a client that has reached C{host} of this machine."""
+        found = [each for each in self._known if each.protocol == protocol]
+        return next((each for each in found if each.leads_from(host)), found[0] if found else None)
+
+
+@frozen
 class Listener:
     """
     One place where clients connect.
@@ -72,6 +121,7 @@ class Listener:
     @ivar advertised: the host and port that clients are to be told, by protocols that tell them;
         C{None} is the address on which they connected.
     @ivar protocol: the name of its wire protocol.
+    @ivar places: all listeners of the process, this one included.
     @ivar monitoring: shared with all other listeners; its C{metrics_text} is what Prometheus wants.
     @ivar meter: where to count what happens here.
     """
@@ -86,6 +136,7 @@ class Listener:
     settings: Any = None
     advertised: tuple[str, int] | None = None
     protocol: str = field(default=Factory(lambda self: self.name, takes_self=True))
+    places: Places = field(factory=Places)
     monitoring: Monitoring = field(default=Factory(lambda self: self._unmonitored(), takes_self=True))
     meter: ListenerMeter = field(init=False)
 

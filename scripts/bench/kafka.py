@@ -65,12 +65,12 @@ def _throughput(running: Broker, server: str, rounds: int, share: int) -> Iterat
 
 def _turn(running: Broker, server: str, size: int, total: int) -> Iterator[Row]:
     topic = next(_topics)
-    yield _measure(f"produce {size} B", running, size, total, lambda: _produce(server, topic, size, total))
-    yield _measure(f"produce {size} B, mock", None, size, total, lambda: _produce("", topic, size, total))
-    yield _measure(f"consume {size} B", running, size, total, lambda: _consume(server, topic, total))
+    yield measure(f"produce {size} B", running, size, total, lambda: produce_all(server, topic, size, total))
+    yield measure(f"produce {size} B, mock", None, size, total, lambda: produce_all("", topic, size, total))
+    yield measure(f"consume {size} B", running, size, total, lambda: consume_all(server, topic, total))
 
 
-def _measure(what: str, running: Broker | None, size: int, total: int, work: Any) -> Row:
+def measure(what: str, running: Broker | None, size: int, total: int, work: Any) -> Row:
     cpu = 0.0
     if running is not None:
         running.forget_peak()
@@ -87,7 +87,12 @@ def _measure(what: str, running: Broker | None, size: int, total: int, work: Any
     }
 
 
-def _produce(server: str, topic: str, size: int, total: int) -> float:
+def value_of(size: int) -> bytes:
+    """A value of that size."""
+    return bytes(range(256)) * (size // 256) + bytes(size % 256)
+
+
+def produce_all(server: str, topic: str, size: int, total: int) -> float:
     """So many seconds; without a server, to the mock."""
     place = {"bootstrap.servers": server} if server else {"test.mock.num.brokers": 1}
     producer = confluent_kafka.Producer(
@@ -100,7 +105,7 @@ def _produce(server: str, topic: str, size: int, total: int) -> float:
             "log_level": 0,
         }
     )
-    value = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    value = value_of(size)
     producer.produce(topic, value, partition=0)
     producer.flush(_PATIENCE_SECONDS)
     started = time.perf_counter()
@@ -132,7 +137,7 @@ def _consumer(server: str, topic: str, offset: int) -> Any:
     return consumer
 
 
-def _consume(server: str, topic: str, total: int) -> float:
+def consume_all(server: str, topic: str, total: int) -> float:
     consumer = _consumer(server, topic, 0)
     started = time.perf_counter()
     found = 0
@@ -176,7 +181,7 @@ def _latency(server: str, count: int) -> Row:
 
 def _fetching(running: Broker, server: str, rounds: int, count: int) -> Iterator[Row]:
     topic = next(_topics)
-    _produce(server, topic, 1024, 2 * MIB // 1024)
+    produce_all(server, topic, 1024, 2 * MIB // 1024)
     host, port = server.rsplit(":", 1)
     request = _fetch_request(topic)
     file = running.directory / "data" / "logs" / topic / "0" / "0.log"

@@ -24,17 +24,26 @@ class Driver:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, **request: Any) -> Any:
-        """The result of a request; nobody waits for ever."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        """The result of a request."""
+        self.begin(**request)
+        return self.finish(str(request)[:500])
+
+    def begin(self, **request: Any) -> None:
+        """Ask, and do not wait for the result."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def finish(self, what: str = "a request") -> Any:
+        """The result of what was begun; nobody waits for ever."""
+        assert self._process.stdout is not None
         timer = Timer(2 * PATIENCE_SECONDS, self._process.kill)
         timer.start()
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
             line = self._process.stdout.readline()
         finally:
             timer.cancel()
-        assert line, f"no answer to {str(request)[:500]}"
+        assert line, f"no answer to {what}"
         answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         return answer["result"]

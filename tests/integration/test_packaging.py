@@ -43,7 +43,8 @@ def assert_works(installation: Installation) -> None:
     assert [words[:2] for words in help_lines].count(["rustlog", "A"]) == 1
     found = "[each.name for each in rustlog.plugins.installed(rustlog.interfaces.{})]"
     assert installation.ask(found.format("ILogStoreFactory")) == "['memory', 'minikafka', 'segments']"
-    assert installation.ask(found.format("IWireProtocol")) == "['http', 'kafka', 'minikafka', 'rustlog']"
+    protocols = ["fluvio", "fluvio-spu", "http", "kafka", "minikafka", "rustlog"]
+    assert installation.ask(found.format("IWireProtocol")) == str(protocols)
     version = installation.ask("rustlog.__version__")
     assert installation.twistd("-n", "rustlog", "--version") == f"rustlog {version}\n"
     tool = [str(installation.place / "bin" / "rustlog"), "version"]

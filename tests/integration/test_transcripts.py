@@ -16,7 +16,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,11 @@ PAGES = (
     "docs/reference/client.md",
     "docs/howto/produce-and-consume.md",
     "docs/howto/reset-offsets.md",
+    "docs/howto/use-fluvio-clients.md",
 )
 IS_UPDATE = bool(os.environ.get("RUSTLOG_UPDATE_TRANSCRIPTS"))
-DEFAULT_ADDRESS = "127.0.0.1:9091"
+DEFAULT_ADDRESSES = ("127.0.0.1:9091", "127.0.0.1:9003")
+"""Of the protocols that pages show: rustlog, fluvio."""
 
 _BLOCK = re.compile(
     r"^```console run\n(?P<session>.*?)^```$"
@@ -50,9 +53,10 @@ _VARIABLE = (
 class Reader:
     """One who reads a page, and does what it says beside a broker."""
 
-    def __init__(self, directory: Path, port: int) -> None:
+    def __init__(self, directory: Path, ports: Sequence[int]) -> None:
         self._directory = directory
-        self._address = f"127.0.0.1:{port}"
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        self._addresses = list(zip(DEFAULT_ADDRESSES, addresses, strict=True))
         programs = directory / "programs"
         programs.mkdir()
         (programs / "rustlog").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rustlog "$@"\n')
@@ -60,7 +64,7 @@ class Reader:
         self._variables = {
             **environment(),
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "RUSTLOG_BOOTSTRAP": self._address,
+            "RUSTLOG_BOOTSTRAP": addresses[0],
             "TZ": "UTC",
         }
 
@@ -71,10 +75,15 @@ class Reader:
 
     def script(self, text: str) -> str:
         """What a script prints."""
-        return self._run([sys.executable, "-c", text.replace(DEFAULT_ADDRESS, self._address)])
+        return self._run([sys.executable, "-c", self._here(text)])
 
     def _command(self, text: str) -> str:
-        return text.replace("\n> ", "\n").replace(DEFAULT_ADDRESS, self._address)
+        return self._here(text.replace("\n> ", "\n"))
+
+    def _here(self, text: str) -> str:
+        for default, actual in self._addresses:
+            text = text.replace(default, actual)
+        return text
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(
@@ -88,7 +97,10 @@ class Reader:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        return done.stdout.replace(self._address, DEFAULT_ADDRESS)
+        printed = done.stdout
+        for default, actual in self._addresses:
+            printed = printed.replace(actual, default)
+        return printed
 
     def read(self, page: str) -> Iterator[tuple[re.Match[str], str]]:
         """Each block of a page, and what it should be."""
@@ -104,8 +116,13 @@ class Reader:
 @pytest.fixture
 def reader(make_daemon: Callable[..., Daemon], tmp_path: Path) -> Reader:
     """Where a broker runs whose data is in C{rustlog-data}."""
-    daemon = make_daemon("--storage=segments", "--offsets=memory", "--data-dir=rustlog-data").start()
-    return Reader(tmp_path, daemon.port)
+    daemon = make_daemon(
+        "--storage=segments",
+        "--offsets=memory",
+        "--data-dir=rustlog-data",
+        "--listen=fluvio=tcp:0:interface=127.0.0.1",
+    ).start()
+    return Reader(tmp_path, daemon.ports)
 
 
 def normalised(text: str) -> str:
@@ -118,6 +135,8 @@ def normalised(text: str) -> str:
 @pytest.mark.parametrize("page", PAGES)
 def test_transcripts(page: str, reader: Reader) -> None:
     """All sessions and scripts of a page, in their order."""
+    if "fluvio" in page and find_spec("fluvio") is None:
+        pytest.skip("fluvio: there is no wheel of the package for this Python")
     path = ROOT / page
     text = path.read_text("utf-8")
     blocks = list(reader.read(text))

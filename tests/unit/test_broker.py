@@ -290,6 +290,17 @@ class TopicTests(BrokerTestCase):
             found = self.finish(self.broker.fetch_offsets(CONTEXT, group))
             self.assertEqual(list(found), [kept])
 
+    def test_watch_topics(self) -> None:
+        """Who wants to know hears of each change, until he does not want to any more."""
+        heard: list[Any] = []
+        cancel = self.broker.watch_topics(CONTEXT, lambda *change: heard.append(change))
+        made = self.create("orders", 1)
+        grown = self.finish(self.broker.grow_topic(CONTEXT, "orders", 2))
+        self.finish(self.broker.delete_topic(CONTEXT, "orders"))
+        cancel()
+        self.create("later")
+        self.assertEqual(heard, [(None, made), (made, grown), (grown, None)])
+
 
 class ProduceTests(BrokerTestCase):
     """Producing through the broker."""
@@ -529,6 +540,23 @@ class FetchTests(BrokerTestCase):
             self.advance(delay)
             waiting.cancel()
             self.failureResultOf(waiting, CancelledError)
+
+    def test_watch(self) -> None:
+        """Who watches a partition hears when there is more to read, and when it is gone."""
+        heard: list[None] = []
+        cancel = self.broker.watch(CONTEXT, ORDERS_0, lambda: heard.append(None))
+        self.send(b"a", to=ORDERS_1)
+        self.advance(1)
+        self.assertEqual(len(heard), 0)
+        self.send(b"a")
+        self.advance(1)
+        self.assertEqual(len(heard), 1)
+        self.finish(self.broker.delete_topic(CONTEXT, "orders"))
+        self.advance(1)
+        self.assertEqual(len(heard), 2)
+        cancel()
+        with self.assertRaises(PartitionNotFound):
+            self.broker.watch(CONTEXT, ORDERS_0, list)
 
 
 class OffsetTests(BrokerTestCase):

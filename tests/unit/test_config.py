@@ -61,14 +61,14 @@ class DefaultsTests(ConfigTestCase):
         self.assertEqual(config.log, LogConfig(LogFormat.TEXT, "info"))
 
     def test_listeners(self) -> None:
-        """Every protocol that exists listens on loopback, in both families."""
+        """Every protocol that exists listens on loopback, in both families, but for fluvio-spu."""
         listeners = self.read().listeners
         names = [each.name for each in listeners]
-        protocols = ("http", "kafka", "minikafka", "rustlog")
+        protocols = ("fluvio", "http", "kafka", "minikafka", "rustlog")
         self.assertEqual(names, [name for name in protocols for _ in range(2)])
         self.assertTrue(all(each.is_default and each.advertised is None for each in listeners))
         self.assertEqual(self.reactor.tcpServers, [])
-        ports = (9080, 9092, 9093, 9091)
+        ports = (9003, 9080, 9092, 9093, 9091)
         expected = [(port, address) for port in ports for address in ("127.0.0.1", "::1")]
         self.assertEqual(self.places(listeners), expected)
 
@@ -105,7 +105,7 @@ class ListenTests(ConfigTestCase):
         self.assertEqual(
             self.refusal(listen=["rustlgo=tcp:1"]),
             "no wire protocol is called 'rustlgo'; did you mean rustlog?; "
-            "installed: echo, http, kafka, minikafka, rustlog",
+            "installed: echo, fluvio, fluvio-spu, http, kafka, minikafka, rustlog",
         )
 
     def test_bad_endpoint(self) -> None:

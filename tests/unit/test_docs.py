@@ -25,6 +25,9 @@ from rustlog.storage.minikafka.limits import BECOMES
 from rustlog.storage.segments.opening import FORMAT_VERSION
 from rustlog.tap import Options
 from rustlog.testing.broker import TestBroker
+from rustlog.wire.fluvio import cluster as fluvio_cluster
+from rustlog.wire.fluvio.handlers.controller import HEAD_START_SECONDS
+from rustlog.wire.fluvio.settings import FluvioSettings
 from rustlog.wire.http import protocol as http
 from rustlog.wire.http.api import Api
 from rustlog.wire.http.routes import Routes
@@ -107,14 +110,16 @@ class SettingsReferenceTests(SynchronousTestCase):
         """The same for the settings of the broker."""
         self.check("Settings of the broker", BrokerConfig)
 
-    def test_kafka(self) -> None:
-        """And for those of the Kafka protocol."""
+    def test_protocols(self) -> None:
+        """And for those of the Kafka protocol and the Fluvio protocol."""
         table = rows(page("docs/reference/settings.md"), "Settings of protocols")
-        expected = {
-            f"kafka.{key}": [str(each.default) if each.default != "" else "none", each.metadata["doc"]]
-            for key, each in own_settings(KafkaSettings).items()
-        }
-        self.assertEqual({key: cells for key, cells in table.items() if key.startswith("kafka.")}, expected)
+        for name, settings_class in (("kafka", KafkaSettings), ("fluvio", FluvioSettings)):
+            expected = {
+                f"{name}.{key}": [str(each.default) if each.default != "" else "none", each.metadata["doc"]]
+                for key, each in own_settings(settings_class).items()
+            }
+            found = {key: cells for key, cells in table.items() if key.startswith(f"{name}.")}
+            self.assertEqual(found, expected)
 
     def test_choices(self) -> None:
         """Where only some values are accepted, all of them are named."""
@@ -208,6 +213,18 @@ class KafkaReferenceTests(SynchronousTestCase):
         since = {name: cells[0] for name, cells in table.items() if name.startswith("-")}
         expected = {str(each): str(positions.SINCE_VERSION.get(each, 1)) for each in positions.SPECS}
         self.assertEqual(since, expected)
+
+
+class FluvioReferenceTests(SynchronousTestCase):
+    """C{docs/reference/fluvio-protocol.md} says how it behaves; its bytes have tests of their own."""
+
+    def test_numbers(self) -> None:
+        """The numbers and names are those of the code."""
+        text = page("docs/reference/fluvio-protocol.md")
+        self.assertIn(f"number {fluvio_cluster.SPU_ID}, `{fluvio_cluster.SPU_NAME}`", text)
+        self.assertIn(f"A name has 1 to {fluvio_cluster.NAME_LENGTH_MAX} characters", text)
+        self.assertIn(f"The topic `{fluvio_cluster.SYSTEM_TOPIC}`", text)
+        self.assertIn(f"answered {HEAD_START_SECONDS * 1000:.0f} ms later", text)
 
 
 class MetricsReferenceTests(SynchronousTestCase):

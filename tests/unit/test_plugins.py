@@ -27,7 +27,7 @@ class OwnPluginsTests(SynchronousTestCase):
         self.assertEqual(stores, ["memory", "minikafka", "segments"])
         self.assertEqual([each.name for each in installed(IOffsetStoreFactory)], ["file", "memory", "topic"])
         protocols = [each.name for each in installed(IWireProtocol)]
-        self.assertEqual(protocols, ["http", "kafka", "minikafka", "rustlog"])
+        self.assertEqual(protocols, ["fluvio", "fluvio-spu", "http", "kafka", "minikafka", "rustlog"])
 
     def test_interfaces(self) -> None:
         """Every declaration keeps the contract of its kind."""
@@ -90,7 +90,8 @@ class FindTests(SynchronousTestCase):
         """An unknown name is refused with a list of those that are installed."""
         self.assertEqual(
             self._refusal(IWireProtocol, "gopher"),
-            "no wire protocol is called 'gopher'; installed: echo, http, kafka, minikafka, rustlog",
+            "no wire protocol is called 'gopher'; "
+            "installed: echo, fluvio, fluvio-spu, http, kafka, minikafka, rustlog",
         )
 
     def test_misspelt(self) -> None:

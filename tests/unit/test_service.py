@@ -38,6 +38,7 @@ from rustlog.service import (
 )
 from rustlog.settings import BrokerConfig, TopicConfig
 from rustlog.testing.environment import InlineWorkers, memory_environment
+from rustlog.wire.listener import Place
 from tests.doubles import EchoFactory, RecordingProcess
 
 HERE = IPv4Address("TCP", "127.0.0.1", 4711)
@@ -246,6 +247,8 @@ class StartTests(ServiceTestCase):
         self.assertEqual(lan.capacity.connections_max, 7)
         self.assertIs(lan.config, broker_config)
         self.assertIs(lan.clock, self.clock)
+        self.assertIs(lan.places, wan.places)
+        self.assertEqual(lan.places.find("echo", HERE.host), Place("echo", HERE.host, HERE.port, ("host", 1)))
 
     def test_requests_are_told_when_debugging(self) -> None:
         """Requests are logged only for those who debug."""

@@ -55,6 +55,24 @@ topic_offsets = OffsetStoreFactory(
     settings="rustlog.offsets.topic.TopicOffsetsSettings",
 )
 
+fluvio_protocol = WireProtocol(
+    "fluvio",
+    "What clients of Fluvio speak: a whole cluster, unless fluvio-spu has a port of its own.",
+    maker="rustlog.wire.fluvio.protocol.make_factory",
+    settings="rustlog.wire.fluvio.settings.FluvioSettings",
+    default_endpoints=(
+        "tcp:9003:backlog=1024:interface=127.0.0.1",
+        r"tcp:9003:backlog=1024:interface=\:\:1",
+    ),
+)
+
+fluvio_unit_protocol = WireProtocol(
+    "fluvio-spu",
+    "The part of Fluvio's protocol that produces and consumes, on a port of its own.",
+    maker="rustlog.wire.fluvio.protocol.make_unit_factory",
+    settings="rustlog.wire.fluvio.settings.FluvioSettings",
+)
+
 http_protocol = WireProtocol(
     "http",
     "Metrics for Prometheus, health, and what there is, as JSON and as a page.",

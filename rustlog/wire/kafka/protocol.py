@@ -2,24 +2,21 @@
 The Kafka protocol on a connection.
 
 What the client wants is in the header of each request: which API, in which version.  L{APIS
-<rustlog.wire.kafka.apis>} says who answers it.  What can be answered in no way, not even with an error
-code, ends the connection, with a line in the log that says whose it was.
+<rustlog.wire.kafka.apis>} says who answers it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from attrs import evolve
-from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import CancelledError, Deferred, FirstError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from rustlog.errors import RustlogError
 from rustlog.wire.answers import NO_ANSWER, Answer
-from rustlog.wire.connection import FramedConnection
 from rustlog.wire.factory import ConnectionFactory
+from rustlog.wire.introduced import Farewell, IntroducedConnection, local_address
 from rustlog.wire.kafka.apis import APIS
 from rustlog.wire.kafka.calls import Api, Call, HangUp, Services
 from rustlog.wire.kafka.errors import ErrorCode, code_for, message_for
@@ -30,18 +27,16 @@ from rustlog.wire.kafka.settings import KafkaSettings
 from rustlog.wire.listener import Listener
 from rustlog.wire.pipeline import Entry, Work
 
+_NOWHERE = ("localhost", 9092)
+
 
 def make_factory(listener: Listener) -> ConnectionFactory:
     """What C{--listen=kafka=ENDPOINT} calls."""
     return ConnectionFactory(listener, KafkaConnection)
 
 
-class KafkaConnection(FramedConnection):
-    """
-    One client.
-
-    @ivar software: what the client calls itself, if it has said so.
-    """
+class KafkaConnection(IntroducedConnection):
+    """One client."""
 
     protocol_name = "kafka"
     greeting = "New connection from: {client}"
@@ -51,7 +46,6 @@ class KafkaConnection(FramedConnection):
         super().__init__(factory)
         self.settings: KafkaSettings = self.listener.settings or KafkaSettings()
         self.MAX_LENGTH = self.settings.socket_request_max_bytes
-        self.software = ""
         self._client_id = b""
 
     def connectionMade(self) -> None:
@@ -65,7 +59,7 @@ class KafkaConnection(FramedConnection):
             config=listener.config,
             clock=listener.clock,
             wall=listener.wall,
-            advertised=listener.advertised or _local_address(self.transport),
+            advertised=listener.advertised or local_address(self.transport, _NOWHERE),
             cluster_id=self.settings.effective_cluster_id,
             apis=APIS,
             settings=self.settings,
@@ -93,18 +87,7 @@ class KafkaConnection(FramedConnection):
     def _meet(self, client_id: bytes) -> None:
         """All requests of a connection have the same client id, most often."""
         self._client_id = client_id
-        self.context = evolve(self.context, client_id=client_id.decode(errors="replace"))
-
-    @property
-    def full_name(self) -> str:
-        """All that is known of the client."""
-        name = f"{self.context.client} (client id {self.context.client_id[:300]!r}"
-        return f"{name}, {self.software})" if self.software else f"{name})"
-
-    def hang_up(self, reason: str) -> None:
-        """Answer nothing more, and say why in the log."""
-        self._log.warn("closing the connection of {client}: {reason}", client=self.full_name, reason=reason)
-        self.end(reason)
+        self.meet(client_id.decode(errors="replace"))
 
     def _tell(self, entry: Entry, work: Work, response_bytes: int) -> None:
         super()._tell(entry, work, response_bytes)
@@ -119,28 +102,6 @@ def _plain(result: Deferred[Any]) -> Deferred[Any]:
     plain: Deferred[Any] = Deferred(lambda _: result.cancel())
     result.chainDeferred(plain)
     return plain
-
-
-def _local_address(transport: Any) -> tuple[str, int]:
-    """Where the client found us."""
-    address = transport.getHost()
-    if isinstance(address, (IPv4Address, IPv6Address)):
-        return address.host, address.port
-    return "localhost", 9092
-
-
-class Farewell(Work):
-    """What can not be answered: nothing after it will be."""
-
-    name = "unknown"
-
-    def __init__(self, connection: KafkaConnection, reason: str) -> None:
-        self._connection = connection
-        self.outcome = reason
-
-    def start(self) -> Answer:
-        self._connection.hang_up(self.outcome)
-        return NO_ANSWER
 
 
 class UnknownApiVersionsWork(Work):

@@ -1,0 +1,3 @@
+"""
+What the requests of the Fluvio protocol do, in terms of the broker.
+"""
