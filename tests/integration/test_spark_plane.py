@@ -519,3 +519,16 @@ def test_tls(certificate: Path, tls_port: int) -> None:
     client = KafkaClient(ClientSettings.from_options(options))
     with client, pytest.raises(BadOption, match="nowhere"):
         client.topics()
+
+
+def test_tls_of_a_broker(make_daemon: Callable[..., Daemon], certificate: Path) -> None:
+    """A broker that listens with TLS is written to and read from."""
+    pytest.importorskip("OpenSSL")
+    files = f"privateKey={certificate}:certKey={certificate}"
+    daemon = make_daemon(listen=f"kafka=ssl:0:interface=127.0.0.1:{files}").start()
+    partition = TopicPartition("orders", 0)
+    with connect(f"127.0.0.1:{daemon.port}", is_tls=True, ca_file=str(certificate)) as client:
+        client.create_topic("orders", 1)
+        write(client, partition, messages(1000), batch_records=300)
+        found = as_messages(read_offsets(client, partition, 0, 1000, columns=COLUMNS))
+    assert [evolve(each, offset=-1) for each in found] == messages(1000)
