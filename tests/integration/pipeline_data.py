@@ -39,14 +39,14 @@ class Cluster:
         for each in client.create_topics([NewTopic(topic, partitions)]).values():
             each.result(PATIENCE_SECONDS)
 
-    def fill(self, topic: str, count: int, first: int = 0, hours: int = 60) -> None:
+    def fill(self, topic: str, count: int, first: int = 0, hours: int = 60, codec: str = "none") -> None:
         """Send records of all kinds, spread over some hours, most of them in order."""
         producer = Producer(
             {
                 "bootstrap.servers": self.servers,
                 "linger.ms": 5,
                 "batch.num.messages": 500,
-                "compression.type": "lz4",
+                "compression.type": codec,
                 "queue.buffering.max.messages": 1_000_000,
             }
         )
@@ -101,7 +101,9 @@ class Cluster:
         consumer.assign([TopicPartition(topic, partition, low)])
         following = low
         while following < high:
-            for message in consumer.consume(10_000, PATIENCE_SECONDS):
+            messages = consumer.consume(min(10_000, high - following), PATIENCE_SECONDS)
+            assert messages, f"{topic}-{partition} does not go on at {following} of {high}"
+            for message in messages:
                 assert message.error() is None, message.error()
                 following = message.offset() + 1
                 yield Seen(

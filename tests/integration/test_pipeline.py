@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from io import BytesIO, StringIO
@@ -38,7 +39,7 @@ from rustlog.spark import pipeline, session
 from rustlog.spark.jobs.errors import JobFailed
 from rustlog.spark.jobs.lag import hour_of
 from tests.integration import spark_jobs
-from tests.integration.daemon import Daemon, environment, every_now_and_then
+from tests.integration.daemon import PATIENCE_SECONDS, Daemon, environment
 from tests.integration.pipeline_data import START_MS, Cluster, Seen, by_key
 
 RECORDS = int(os.environ.get("RUSTLOG_PIPELINE_RECORDS", "100000"))
@@ -82,7 +83,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def small(place: Place) -> dict[int, list[Seen]]:
     """The topic C{small}, and what is in it."""
     place.cluster.create("small", 3)
-    place.cluster.fill("small", 6_000, first=7, hours=5)
+    place.cluster.fill("small", 6_000, first=7, hours=5, codec="lz4")
     return place.cluster.everything("small")
 
 
@@ -141,10 +142,11 @@ class Process:
         )
 
     def wait_until(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Wait; it is fine if it ends before."""
-        for _ in every_now_and_then(what, lambda: "it still runs"):
-            if is_so() or self._process.poll() is not None:
-                return
+        """Wait; it is fine if it ends before.  Spark takes its time to start, where others are at work."""
+        deadline = time.monotonic() + 4 * PATIENCE_SECONDS
+        while not is_so() and self._process.poll() is None:
+            assert time.monotonic() < deadline, f"waited in vain until {what}"
+            time.sleep(0.01)
 
     def kill(self) -> None:
         """The driver dies, at once; Java and the workers notice."""
@@ -157,7 +159,7 @@ class Process:
         return self.end()
 
     def end(self) -> tuple[int, str]:
-        _, err = self._process.communicate(timeout=60)
+        _, err = self._process.communicate(timeout=4 * PATIENCE_SECONDS)
         return self._process.returncode, err
 
 
@@ -184,7 +186,7 @@ def check_complete(place: Place, path: str, topic: str = "orders") -> None:
 def test_archive_and_replay(place: Place, spark: SparkSession, tool: Tool) -> None:
     """What was archived and replayed is what was there, byte for byte, in its order."""
     target = place.path("archive")
-    told = tool("archive", target, "--topic=orders", "--commit-bytes=8M", "--task-bytes=1M", "--json").json
+    told = tool("archive", target, "--topic=orders", "--commit-bytes=4M", "--task-bytes=1M", "--json").json
     assert told["records"] == RECORDS
     assert told["commits"] > 1
     check_complete(place, target)
@@ -228,7 +230,7 @@ def test_delta_from_files(place: Place, tool: Tool, small: dict[int, list[Seen]]
 def test_archive_is_killed(place: Place) -> None:
     """Killed or interrupted at any moment, and called again, the archive has every record once."""
     target = Path(place.path("killed"))
-    wanted = ("archive", str(target), "--topic=orders", "--task-bytes=256K", "--commit-bytes=1M")
+    wanted = ("archive", str(target), "--topic=orders", "--task-bytes=128K", "--commit-bytes=512K")
 
     def commits() -> int:
         return len(list(target.glob("_rustlog/commits/*.json")))
@@ -244,7 +246,7 @@ def test_archive_is_killed(place: Place) -> None:
         process.wait_until(f"it is time to kill it, {number}", is_so)
         process.kill()
     process = Process(place, *wanted)
-    process.wait_until("it has gone on", lambda: commits() >= 5)
+    process.wait_until("it has gone on", lambda: commits() >= 6)
     status, err = process.interrupt()
     assert status == 130, err
     (line,) = err.splitlines()

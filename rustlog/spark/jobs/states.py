@@ -110,7 +110,8 @@ def prepare(
     @raise JobFailed: they have, or have other partitions.
     """
     begins = {
-        topic: _ends(client, topic, partitions, exactly, config or {}) for topic, partitions in sorted(targets.items())
+        topic: _ends(client, topic, partitions, exactly, config or {})
+        for topic, partitions in sorted(targets.items())
     }
     for topic, ends in begins.items():
         if any(ends) and not appends:
