@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -249,9 +249,7 @@ def test_archive_is_killed(place: Place) -> None:
     process.wait_until("it has gone on", lambda: commits() >= 6)
     status, err = process.interrupt()
     assert status == 130, err
-    (line,) = err.splitlines()
-    assert line.startswith("rustlog: interrupted; ")
-    assert line.endswith("call it again, and it goes on")
+    assert re.fullmatch("rustlog: interrupted; .* call it again, and it goes on\n", err), err
     assert not any(target.glob("_rustlog/staging/*/*"))
     status, err = Process(place, *wanted).end()
     assert (status, err) == (0, "")
@@ -310,11 +308,14 @@ def test_plans(place: Place, tool: Tool, small: dict[int, list[Seen]]) -> None:
 
 
 @pytest.fixture
-def copy(place: Place, tmp_path: Path) -> Path:
-    """A copy of the data directory as it is, to be damaged."""
-    target = tmp_path / "copy"
-    shutil.copytree(place.data, target)
-    return target
+def copy(tmp_path: Path) -> Path:
+    """A data directory that nobody uses any more, to be damaged."""
+    with Daemon(tmp_path, "--set=segment.bytes=200000", "--set=retention.ms=-1", listen=KAFKA) as daemon:
+        cluster = Cluster(f"127.0.0.1:{daemon.port}")
+        cluster.create("orders", PARTITIONS)
+        cluster.fill("orders", 30_000)
+        daemon.stop()
+    return tmp_path / "data"
 
 
 def segments(copy: Path, topic: str, partition: int) -> list[Path]:
@@ -330,8 +331,9 @@ def test_audit_is_clean(place: Place, tool: Tool) -> None:
     assert sum(each["records"] for each in found["partitions"]) == sum(ends.values())
 
 
-def test_audit_finds_damage(copy: Path, tool: Tool, tmp_path: Path) -> None:
+def test_audit_finds_damage(copy: Path, tool: Tool) -> None:
     """A flipped byte, a missing segment, a gap and a wrong index are each found, where they are."""
+    assert tool("audit", str(copy)).status == 0
     flipped = segments(copy, "orders", 0)[0]
     content = bytearray(flipped.read_bytes())
     content[len(content) // 2] ^= 1
@@ -340,7 +342,7 @@ def test_audit_finds_damage(copy: Path, tool: Tool, tmp_path: Path) -> None:
     missing.unlink()
     gap = segments(copy, "orders", 2)[0]
     batches = list(split_batches(gap.read_bytes()))
-    gap.write_bytes(b"".join(bytes(each.buffer) for number, each in enumerate(batches) if number != 3))
+    gap.write_bytes(b"".join(bytes(each.buffer) for number, each in enumerate(batches) if number != 1))
     first = segments(copy, "orders", 3)[0]
     first.unlink()
     index = segments(copy, "orders", 3)[1].with_suffix(".timeindex")
@@ -360,7 +362,7 @@ def test_audit_finds_damage(copy: Path, tool: Tool, tmp_path: Path) -> None:
     }
     assert "checksum does not match" in problems[f"0/{flipped.name}"]["message"]
     assert f"ends at {missing.stem}" in problems[f"1/{segments(copy, 'orders', 1)[1].name}"]["message"]
-    expected = f"offset {batches[4].base_offset} stands where {batches[3].base_offset} should"
+    expected = f"offset {batches[2].base_offset} stands where {batches[1].base_offset} should"
     assert expected in problems[f"2/{gap.name}"]["message"]
     assert "offsets 0 to" in problems["3"]["message"]
     assert "wrong place" in problems[f"3/{index.name}"]["message"]

@@ -29,7 +29,7 @@ from rustlog.spark.jobs.states import JobState, write_state
 from rustlog.spark.jobs.tables import TableOptions, TableSummary, write_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def last_of_each(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -44,13 +44,12 @@ def last_of_each(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(chosen)
 
 
-def compacted(cluster: Cluster, plan: CopyPlan) -> DataFrame:
+def compacted(spark: SparkSession, plan: CopyPlan, parts: int) -> DataFrame:
     """The records that are left, with all their columns."""
     from pyspark.sql import functions as f
 
-    rows = frame(cluster.session, plan.pieces, dict.fromkeys(range(len(plan.pieces)), -1), last_of_each)
+    rows = frame(spark, plan.pieces, dict.fromkeys(range(len(plan.pieces)), -1), last_of_each)
     others = [name for name in COLUMNS if name not in ("key", "partition")]
-    parts = max(1, cluster.parallelism * 2)
     by_partition = (
         rows.repartition(parts, "key")
         .groupBy("key", "partition")
@@ -100,7 +99,11 @@ def compact_to_topic(
     """Send what is left, in the order of the source; C{advance} hears of records."""
     count = len(state.begins[options.target])
     assign = Stay() if count == len(plan.extents) else Assign(count)
-    rows = compacted(cluster, plan).mapInArrow(assign, f"{ddl_of(COLUMNS)}, {TARGET} int")
+    spark, parts = cluster.session, _parts(cluster)
+
+    def rows() -> DataFrame:
+        return compacted(spark, plan, parts).mapInArrow(assign, f"{ddl_of(COLUMNS)}, {TARGET} int")
+
     send = sender(options, state, now_ms)
     sent = send_all(cluster, "compact", rows, ("partition", "offset"), send, advance)
     write_state(RealFiles(), PurePath(options.state), state.finished())
@@ -112,4 +115,9 @@ def compact_to_topic(
 
 def compact_to_table(cluster: Cluster, plan: CopyPlan, options: TableOptions) -> TableSummary:
     """Write what is left as Parquet or Delta; readers see all of it or nothing."""
-    return write_table(cluster, compacted(cluster, plan), options)
+    spark, parts = cluster.session, _parts(cluster)
+    return write_table(cluster, lambda: compacted(spark, plan, parts), options)
+
+
+def _parts(cluster: Cluster) -> int:
+    return max(1, cluster.parallelism * 2)

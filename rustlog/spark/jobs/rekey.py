@@ -56,10 +56,13 @@ def rekey(
 ) -> list[Delivered]:
     """Copy everything that is not there yet; C{advance} hears of records."""
     before = highest_before(cluster, plan.pieces)
-    rows = keyed(frame(cluster.session, plan.pieces, before), options.key)
-    assigned = rows.mapInArrow(
-        Assign(len(state.begins[options.target])), f"{ddl_of(COLUMNS)}, {ORDER} long, {TARGET} int"
-    )
+    spark = cluster.session
+
+    def assigned() -> DataFrame:
+        rows = keyed(frame(spark, plan.pieces, before), options.key)
+        count = len(state.begins[options.target])
+        return rows.mapInArrow(Assign(count), f"{ddl_of(COLUMNS)}, {ORDER} long, {TARGET} int")
+
     send = sender(options, state, now_ms)
     sent = send_all(cluster, "rekey", assigned, (ORDER, "partition", "offset"), send, advance)
     write_state(RealFiles(), PurePath(options.state), state.finished())

@@ -8,9 +8,9 @@ must be the same however often the job is run, because what was sent before is c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -128,19 +128,27 @@ def _told(found: Delivered) -> pa.RecordBatch:
 
 
 def send_all(
-    cluster: Cluster, name: str, rows: DataFrame, order: Sequence[str], send: Send, advance: Advance
+    cluster: Cluster,
+    name: str,
+    rows: Callable[[], DataFrame],
+    order: Sequence[str],
+    send: Send,
+    advance: Advance,
 ) -> list[Delivered]:
     """
     Bring the records of each target together, in one order, and send them.
 
-    @param rows: with the column L{TARGET}.
+    @param rows: makes them, with the column L{TARGET}.
     @param order: names of columns, which no two rows of a target have in common.
     """
     parts = min(len(send.begins), max(1, cluster.parallelism * 4))
-    sorted_rows = rows.repartition(parts, TARGET).sortWithinPartitions(TARGET, *order)
-    sending = sorted_rows.mapInArrow(send, _TOLD)
+
+    def collect() -> list[Any]:
+        in_order = rows().repartition(parts, TARGET).sortWithinPartitions(TARGET, *order)
+        return in_order.mapInArrow(send, _TOLD).collect()
+
     watch = EndsWatch(
         send.settings, [send.state.destination(send.topic, each) for each in range(len(send.begins))]
     )
-    found = cluster.wait(name, sending.collect, advance=advance, watch=watch)
+    found = cluster.wait(name, collect, advance=advance, watch=watch)
     return [Delivered(**row.asDict()) for row in found]

@@ -127,7 +127,8 @@ class Cluster:
 
     @property
     def parallelism(self) -> int:
-        return int(self.session.sparkContext.defaultParallelism)
+        context = self.session.sparkContext
+        return _in_thread("parallelism", lambda: int(context.defaultParallelism))
 
     @property
     def is_started(self) -> bool:
@@ -148,8 +149,14 @@ class Cluster:
         context = self.session.sparkContext
         done = context.accumulator(0)
         weighed = [(task, weight(task)) for task in tasks]
-        job = context.parallelize(weighed, len(weighed)).map(partial(_telling, work, done))
-        results: list[R] = self.wait(name, job.collect, lambda: done.value, advance, watch)
+
+        def collect() -> list[R]:
+            found: list[R] = (
+                context.parallelize(weighed, len(weighed)).map(partial(_telling, work, done)).collect()
+            )
+            return found
+
+        results: list[R] = self.wait(name, collect, lambda: done.value, advance, watch)
         return results
 
     def wait(
@@ -161,7 +168,8 @@ class Cluster:
         watch: Watch | None = None,
     ) -> Any:
         """
-        Run something that makes Spark work, and watch it.
+        Run something that makes Spark work, and watch it.  The main thread must not talk to Java itself:
+        interrupted in the midst of that, it would tell everybody.
 
         @raise JobFailed: Spark could not do it.
         """

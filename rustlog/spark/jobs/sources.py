@@ -19,7 +19,7 @@ from rustlog.spark.columns import COLUMNS
 from rustlog.spark.errors import DataLost
 from rustlog.spark.files import DataDirectory
 from rustlog.spark.jobs.errors import JobFailed
-from rustlog.spark.kafka import EARLIEST, LATEST, KafkaClient
+from rustlog.spark.kafka import EARLIEST, FETCH_BYTES, LATEST, KafkaClient
 from rustlog.spark.ranges import Range, read_range
 from rustlog.spark.reading import read_offsets
 from rustlog.spark.settings import ClientSettings
@@ -88,7 +88,11 @@ def read_piece(piece: Piece, columns: Sequence[str] = COLUMNS) -> Iterator[pa.Re
         yield from read_range(piece.place, columns)
         return
     with KafkaClient(piece.place) as client:
-        yield from read_offsets(client, piece.name, piece.start, piece.end, columns=columns)
+        # Not much more than the piece: what is fetched beyond it is thrown away.
+        fetch_bytes = min(FETCH_BYTES, PROBE_BYTES + piece.size)
+        yield from read_offsets(
+            client, piece.name, piece.start, piece.end, columns=columns, fetch_bytes=fetch_bytes
+        )
 
 
 def read_tables(piece: Piece, columns: Sequence[str] = COLUMNS) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ by the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -120,14 +120,19 @@ def check_table(files: IFiles, options: TableOptions) -> None:
         raise JobFailed(f"{root} is not empty; say --overwrite if it is to be replaced")
 
 
-def write_table(cluster: Cluster, rows: DataFrame, options: TableOptions) -> TableSummary:
-    """Write everything; what a run before this one has left behind is removed."""
+def write_table(cluster: Cluster, rows: Callable[[], DataFrame], options: TableOptions) -> TableSummary:
+    """
+    Write everything; what a run before this one has left behind is removed.
+
+    @param rows: makes them.
+    """
     files, root = RealFiles(), PurePath(options.path)
     check_table(files, options)
     _remove_unfinished(files, root)
     staging = root if options.kind == DELTA else _unfinished(root, options.run)
     make_durable(files, staging)
-    told = cluster.wait("write", rows.mapInArrow(_Write(str(staging), options.run), _TOLD).collect)
+    write = _Write(str(staging), options.run)
+    told = cluster.wait("write", lambda: rows().mapInArrow(write, _TOLD).collect())
     found = [_Told(**each.asDict()) for each in told]
     files.sync_directory(staging)
     if options.kind == DELTA:
