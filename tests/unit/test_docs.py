@@ -311,6 +311,7 @@ class OtherPagesTests(SynchronousTestCase):
         for heading, wanted in (
             ("To run", setup["options"]["install_requires"]),
             ("For Spark", setup["options.extras_require"]["spark"]),
+            ("For Delta tables", setup["options.extras_require"]["delta"]),
             ("To test", setup["options.extras_require"]["test"]),
         ):
             names = {re.split("[<>=!~]", line)[0] for line in wanted.split()}
