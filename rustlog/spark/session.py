@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 
 DEFAULTS = {
+    # Rows come from Python's processes, and faster in larger pieces.
+    "spark.buffer.size": str(2**20),
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "10",

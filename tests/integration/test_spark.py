@@ -92,7 +92,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ite
     listen = "tcp:0:interface=127.0.0.1"
     more = [f"--listen={each}={listen}" for each in LISTEN[1:]]
     directory = tmp_path_factory.mktemp("broker")
-    with Daemon(directory, "--sync=never", *more, listen=f"rustlog={listen}") as daemon:
+    options = ("--sync=never", "--set=retention.ms=-1", *more)
+    with Daemon(directory, *options, listen=f"rustlog={listen}") as daemon:
         yield Broker(daemon, spark)
 
 
