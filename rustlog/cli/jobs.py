@@ -114,7 +114,7 @@ def replay(session: Session) -> int:
         said = session.options
         options = ReplayOptions(
             archive=said.archive,
-            settings=job.settings(),
+            settings=job.settings(knocks=not said.plan),
             state=job.state("replay", said.archive, *(f"{old}={new}" for old, new in sorted(said.topics))),
             topics=[old for old, _ in said.topics],
             renamed=dict(said.topics),
@@ -312,11 +312,11 @@ def rekey(session: Session) -> int:
         from rustlog.spark.jobs.rekey import rekey as run
 
         said = session.options
-        options = RekeyOptions(**_copying(session, job, "rekey"), key=said.key)
         plan = plan_copy(job.source(), said.topic, said.target, said.partitions)
         if said.plan:
             _show_pieces(session, plan.pieces, f"{said.target} ({count(plan.partitions, 'partition')})")
             return 0
+        options = RekeyOptions(**_copying(session, job, "rekey"), key=said.key)
         state, plan = begin_rekey(options, plan)
         if state.is_finished:
             return _was_done(session, said.target)
@@ -502,8 +502,12 @@ class _Job:
         if self.cluster.is_started:
             self.cluster.session.stop()
 
-    def settings(self) -> ClientSettings:
-        """How to reach the broker, which was there a moment ago."""
+    def settings(self, *, knocks: bool = True) -> ClientSettings:
+        """
+        How to reach the broker.
+
+        @param knocks: see whether it is there, the first time.
+        """
         if self._settings is None:
             from rustlog.spark.settings import ClientSettings
 
@@ -511,7 +515,8 @@ class _Job:
             where = said.kafka or self._session.console.variables.get(KAFKA_VARIABLE) or DEFAULT_KAFKA
             more = {f"kafka.{name}": value for name, value in said.kafka_settings}
             self._settings = ClientSettings.from_options({**more, "kafka.bootstrap.servers": where})
-            _knock(self._settings)
+            if knocks:
+                _knock(self._settings)
         return self._settings
 
     def source(self) -> Source:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from rustlog.cli import jobs
+from rustlog.cli.completion import walk
+from rustlog.cli.main import INTERRUPTED, make_parser
 from rustlog.config import DEFAULTS, own_settings
 from rustlog.judging import PARTITIONS_MAX
 from rustlog.observability.figures import Figures, GroupFigures, LagFigures, TopicFigures
@@ -298,6 +301,41 @@ class HttpReferenceTests(SynchronousTestCase):
         self.assertEqual(limits["Body of a request"], [f"{http.BODY_BYTES_MAX:,} bytes"])
         self.assertEqual(limits["Time for a request to arrive"], [f"{http.REQUEST_SECONDS_MAX} seconds"])
         self.assertEqual(limits["Time between two requests"], [f"{http.IDLE_SECONDS_MAX} seconds"])
+
+
+class PipelineReferenceTests(SynchronousTestCase):
+    """C{docs/reference/pipeline.md} says what the jobs of the pipeline can be told."""
+
+    def setUp(self) -> None:
+        self.text = page("docs/reference/pipeline.md")
+        nodes = [node for node in walk(make_parser()) if node.path[:1] == ("pipeline",)]
+        self.jobs = {node.path[1]: node for node in nodes if node.path[1:]}
+
+    def options(self, heading: str) -> dict[str, list[str]]:
+        return {name: cells for name, cells in rows(self.text, heading).items() if name.startswith("--")}
+
+    def test_options(self) -> None:
+        """Each job has a section with its options, beside those that all have; and no other."""
+        common = self.options("What all jobs have in common")
+        self.assertEqual(len(self.jobs), 6)
+        for name, node in self.jobs.items():
+            not_here = {each for each, cells in common.items() if f"Not for `{name}`" in cells[0]}
+            documented = (common.keys() - not_here) | self.options(name).keys()
+            self.assertEqual(documented, node.options.keys() - {"--help"}, name)
+
+    def test_defaults(self) -> None:
+        """Defaults that the help names are those of the page."""
+        for name, node in self.jobs.items():
+            for option, cells in self.options(name).items():
+                told = re.search(r"\[default: ([\w.=-]+)\]", node.options[option])
+                if told is not None and told[1] not in ("all", "key", "one", "as"):
+                    self.assertEqual(cells[1].strip("`"), told[1], f"{name} {option}")
+
+    def test_statuses(self) -> None:
+        """So are the statuses."""
+        statuses = rows(self.text, "What all jobs have in common")
+        for status in (jobs.FINDINGS, jobs.NOT_RUN, jobs.UNREACHABLE, INTERRUPTED):
+            self.assertIn(str(status), statuses)
 
 
 class OtherPagesTests(SynchronousTestCase):
