@@ -25,10 +25,11 @@ from rustlog.model import Record, TopicPartition
 from rustlog.spark.kafka import KafkaClient
 from rustlog.spark.settings import ClientSettings
 from tests.integration.daemon import PATIENCE_SECONDS, ROOT, Daemon, every_now_and_then
+from tests.integration.fluvio_user import fluvio_user
 from tests.integration.kafka_clients import Confluent, Message
 from tests.integration.test_minikafka import MiniClient
 
-LISTEN = ("rustlog", "kafka", "minikafka")
+LISTEN = ("rustlog", "kafka", "minikafka", "fluvio")
 TIME_MS = 1_746_090_000_000
 
 
@@ -120,6 +121,11 @@ def produce_over_minikafka(broker: Broker, topic: str) -> None:
     client.close()
 
 
+def produce_over_fluvio(broker: Broker, topic: str) -> None:
+    with fluvio_user(f"127.0.0.1:{broker.ports['fluvio']}") as user:
+        user.produce(topic, [(each.key or b"", each.value or b"") for each in RECORDS])
+
+
 RECORDS = [
     Record(b"one", b"a", (("kind", b"tea"), ("none", None)), TIME_MS),
     Record(b"two", None, (), TIME_MS + 1),
@@ -130,6 +136,7 @@ PROTOCOLS = {
     "kafka": produce_over_kafka,
     "rustlog": produce_over_rustlog,
     "minikafka": produce_over_minikafka,
+    "fluvio": produce_over_fluvio,
 }
 """How records get in; a protocol that is added to the broker is added here."""
 
@@ -150,8 +157,8 @@ def test_protocols(broker: Broker, protocol: str) -> None:
     headers = [
         each.headers and [(one.key, one.value and bytes(one.value)) for one in each.headers] for each in rows
     ]
-    if protocol == "minikafka":
-        # It has no headers and no times of its own, and a missing key is an empty one.
+    if protocol in ("minikafka", "fluvio"):
+        # They have no headers, times are those of the moment, and whoever has no key says that it is empty.
         assert keys == [b"a", b"", b""]
         assert all(before_ms <= each <= time.time() * 1000 for each in times)
         assert headers == [None] * 3
